@@ -74,7 +74,7 @@ def test_labels_are_those_of_the_fit(tmp_path: Path) -> None:
     settings |= {"controls": False, "companions": False}
     result = veracity.Audit(**settings, targets=names[::10]).run(tmp_path / "run", progress=False)
     assert result.manifest["models"]["model"]["accuracy"] == pytest.approx(np.mean(forest.predict(X[::10]) == names[::10]))
-    with pytest.raises(InputError, match=r"The target 'd' is none of the classes that the model was fitted on: a, b, c."):
+    with pytest.raises(InputError, match=r"The target 'd' is not one of the classes that the model was fitted on: a, b, c."):
         veracity.Audit(**settings, targets=["d"] * 15).resolve()
 
 

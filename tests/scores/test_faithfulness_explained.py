@@ -39,7 +39,7 @@ def test_a_single_probability_is_that_of_yes():
 
 @pytest.mark.parametrize("scores", [torch.tensor([[0.2, 6.63]]), torch.tensor([[0.7]]), torch.tensor([[-3.0]])])
 def test_raw_outputs_are_not_taken_for_probabilities(scores):
-    with pytest.raises(InputError, match="softmax=True needs probabilities, but the model's raw outputs are none"):
+    with pytest.raises(InputError, match="softmax=True needs probabilities, but the model's outputs are not probabilities"):
         prediction(reading(scores, kind=Outputs.RAW), softmax=True)
 
 

@@ -183,7 +183,7 @@ def trial_target() -> Segmentation:
         (RandomLogit(), "Another class than the target needs at least 2 outputs, but the model has 1"),
         (
             PixelFlipping(softmax=True),
-            "needs probabilities, but the model's raw outputs are none .*: pass PixelFlipping\\(softmax=False\\)",
+            "needs probabilities, but the model's outputs are not probabilities .*: pass PixelFlipping\\(softmax=False\\)",
         ),
     ],
 )

@@ -11,12 +11,19 @@ from veracity.core.errors import InputError
 from veracity.core.models import unwrap
 from veracity.core.targets import Outputs, class_numbers
 from veracity.engine.problem import AuditedModel
+from veracity.models.base import ForeignModel
 
 
 def declared(module: nn.Module) -> Outputs | None:
-    """What an adapter says about the outputs of its model."""
-    found = getattr(unwrap(module), "outputs", None)
-    return found if isinstance(found, Outputs) else None
+    """What an adapter says about the outputs of its model; classifiers of `transformers` give logits."""
+    inner: Any = unwrap(module)
+    found = getattr(inner, "outputs", None)
+    if isinstance(found, Outputs):
+        return found
+    config = getattr(inner, "config", None)
+    classifies = type(inner).__module__.startswith("transformers.") and type(inner).__name__.endswith("Classification")
+    one_of_many = getattr(config, "problem_type", None) in (None, "single_label_classification")
+    return Outputs.LOGITS if classifies and one_of_many and getattr(config, "num_labels", 0) > 1 else None
 
 
 def recognise(rows: Tensor, labels: Tensor | None) -> Outputs:
@@ -78,7 +85,8 @@ def class_titles(module: nn.Module, count: int) -> list[str]:
     labels = getattr(getattr(inner, "config", None), "id2label", None) or {}
     named = [labels.get(number) for number in range(count)] if isinstance(labels, dict) else []
     invented = named == [f"LABEL_{number}" for number in range(count)]
-    names = getattr(inner, "classes", None) or ([] if invented else named)
+    fitted = getattr(inner, "classes", None) if isinstance(inner, ForeignModel) else None
+    names = fitted or ([] if invented else named)
     known = isinstance(names, list) and len(names) == count and None not in names
     return [str(name) for name in names] if known else [str(number) for number in range(count)]
 

@@ -84,7 +84,7 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
     for model, audited in problem.models.items():
         if audited.classes is None or audited.classes < 2:
             raise InputError(
-                f"The score '{name}' needs a model with an output for each of at least two classes, and '{model}' has none: leave the "
+                f"The score '{name}' needs a model with one output for each of at least two classes, unlike '{model}': leave the "
                 "score out, or pass a classifier."
             )
         if labels is not None:
@@ -107,8 +107,12 @@ def check_probabilities(problem: Problem, left_open: Mapping[str, Score]) -> lis
             )
     found = [label for label in masking if getattr(left_open.get(label), "softmax", False) is None]
     verb = "reads" if len(found) == 1 else "read"
-    text = f"{', '.join(found)} {verb} the explained score itself (softmax=False), because the model gives no probability of it."
-    return [{"model": model, "explainer": "", "text": text}] if found else []
+    mixed = len({problem.label(name) for name in problem.models}) > len(improbable)
+    whom, who = (" of every model", f"'{model}'") if mixed else ("", "the model")
+    text = f"{', '.join(found)} {verb} the explained score itself{whom} (softmax=False), because {who} gives no probability of it."
+    if found and mixed:
+        warn(text)
+    return [{"model": "" if mixed else model, "explainer": "", "text": text}] if found else []
 
 
 SHOWN = 10

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from veracity.core.wording import compact, count, day, decimals, interval, number
 from veracity.engine.store.state import Progress
-from veracity.report.wording import ARROWS, GUIDELINES, capital, frame_title, missing, say, title_of
+from veracity.report.wording import ARROWS, GUIDELINES, breakable, capital, frame_title, missing, say, title_of
 
 if TYPE_CHECKING:
     from veracity.studies.several import JointResult
@@ -35,15 +35,6 @@ def environment() -> Environment:
     made.globals.update(style=Markup(style), say=say, arrows=ARROWS, guidelines=GUIDELINES)
     made.tests["finite"] = math.isfinite
     return made
-
-
-def breakable(name: str) -> Markup:
-    """A name that may go on in a new line after each underscore, and nowhere else.
-
-    >>> breakable("random_uniform")
-    Markup('random_<wbr/>uniform')
-    """
-    return escape(name).replace("_", Markup("_<wbr/>"))
 
 
 def template(name: str) -> Template:

@@ -16,7 +16,11 @@ class Differences(pd.DataFrame):
      lime   shap       0.123
     """
 
+    @property
+    def _constructor(self) -> type[Differences]:
+        return Differences
+
     def __repr__(self) -> str:
         silent = [name for name, value in QUIET.items() if name in self and (self[name].isna() | (self[name] == value)).all()]
         rows = pd.get_option("display.max_rows")
-        return str(self.drop(columns=silent).to_string(index=False, float_format="{:.3f}".format, na_rep="", max_rows=rows))
+        return str(self.drop(columns=silent).to_string(index=False, float_format="{:.3g}".format, na_rep="", max_rows=rows))

@@ -176,7 +176,7 @@ def accuracy_notes(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
             fewest = min(record["samples"] for record in own)
             text = (
                 f"the folds' held-out accuracies go from {min(found):.3f} to {max(found):.3f}, more than {100 * APART:.0f} points apart, "
-                f"and MeGe and ReCo take models for granted that are equally good (there are {fewest} samples a fold to tell)."
+                f"and MeGe and ReCo assume equally good models (the smallest fold has {fewest} samples to judge this by)."
             )
             notes.append({"model": label, "explainer": "", "text": text})
             warn(f"{label} / folds: {text}")

@@ -17,6 +17,7 @@ from veracity.core.training import CrossTrained, Training
 from veracity.inputs.convert import as_number_tensor, from_samples
 from veracity.inputs.tables import TableInputs, table_of
 from veracity.inputs.text import is_text, texts_for
+from veracity.models.base import ForeignModel
 
 USUAL = 10_000
 """How many training rows say what usual values are."""
@@ -96,13 +97,13 @@ def class_places(labels: Any, classes: Sequence[Any] | None) -> Any:
     unseen = next((label for label in given if label not in place), None)
     if unseen is not None:
         known = ", ".join(map(str, classes))[:200]
-        raise InputError(f"The target {unseen!r} is none of the classes that the model was fitted on: {known}.")
+        raise InputError(f"The target {unseen!r} is not one of the classes that the model was fitted on: {known}.")
     return [place[label] for label in given]
 
 
 def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | None:
     """The labels of the models' outputs if the models name them, agree, and do not just count from 0."""
-    found = [getattr(model, "classes", None) for model in models.values()]
+    found = [getattr(model, "classes", None) if isinstance(model, ForeignModel) else None for model in models.values()]
     if not found or found[0] is None or any(one != found[0] for one in found):
         return None
     names: list[Any] = list(found[0])

@@ -140,8 +140,8 @@ def why_no_probability(scores: Tensor, output: Tensor) -> str:
     """
     outside = output[(output < -ROUNDING) | (output > 1.0 + ROUNDING)]
     if output.shape[1] == 1 or len(outside):
-        found = f"a value of {outside[0].item():.3g}" if len(outside) else "one number per sample that is neither a logit nor a probability"
-        return f"probabilities, but the model's raw outputs are none (found {found})"
+        found = f"such as {outside[0].item():.3g}" if len(outside) else "one number per sample that is neither a logit nor a probability"
+        return f"probabilities, but the model's outputs are not probabilities ({found})"
     single = scores.shape[1] == 1 and output.shape[1] == 2
     classes = output[:, 1:] if single else output
     slack = 1e-2 if output.dtype.itemsize < 4 else 1e-4
