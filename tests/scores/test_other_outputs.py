@@ -179,7 +179,7 @@ def trial_target() -> Segmentation:
 @pytest.mark.parametrize(
     ("score", "sentence"),
     [
-        (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, and 'model' has none"),
+        (WorstLoss(radius=0.1), "needs a model with one output for each of at least two classes, unlike 'model'"),
         (RandomLogit(), "Another class than the target needs at least 2 outputs, but the model has 1"),
         (
             PixelFlipping(softmax=True),
