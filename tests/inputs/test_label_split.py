@@ -34,6 +34,13 @@ class Stream(IterableDataset[Any]):
         return iter(list(zip(X, Y, strict=True)))
 
 
+class KnownStream(Stream):
+    """Samples without a number, whose count is known."""
+
+    def __len__(self) -> int:
+        return len(X)
+
+
 class Words(Dataset[Any]):
     """Texts with labels, as Hugging Face gives them."""
 
@@ -59,6 +66,9 @@ def padded(batch: list[Any]) -> tuple[Tensor, Tensor]:
         (TensorDataset(X, Y), "The last entry of each sample"),
         (DataLoader(TensorDataset(X, Y), batch_size=3, shuffle=True), "The last entry of each sample"),
         (DataLoader(Stream(), batch_size=3), "The last entry of each sample"),
+        (KnownStream(), "The last entry of each sample"),
+        (DataLoader(KnownStream(), batch_size=3), "The last entry of each sample"),
+        (DataLoader(KnownStream(), batch_size=None), "The last entry of each sample"),
         (DataLoader(TensorDataset(X, Y), batch_size=3, collate_fn=padded), "The last entry of each batch"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
 from veracity.core.errors import InputError, warn
 from veracity.core.randomness import gpus_in_use, seeded
@@ -100,7 +100,12 @@ def label_name(parts: Mapping[str, Any]) -> str | None:
 
 def samples_in(dataset: Any) -> list[Any]:
     """All samples of a dataset."""
-    return [dataset[number] for number in range(len(dataset))] if hasattr(dataset, "__len__") else list(dataset)
+    return list(dataset) if is_stream(dataset) else [dataset[number] for number in range(len(dataset))]
+
+
+def is_stream(dataset: Any) -> bool:
+    """Whether samples come one after the other, without numbers. A stream may have a length all the same."""
+    return isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")
 
 
 def of_loader(loader: DataLoader[Any]) -> Split:
@@ -111,7 +116,7 @@ def of_loader(loader: DataLoader[Any]) -> Split:
     dataset: Any = loader.dataset
     order = order_of(loader)
     samples = samples_in(dataset) if order is None else [dataset[number] for number in order]
-    if loader.batch_sampler is None and not hasattr(dataset, "__len__"):
+    if loader.batch_sampler is None and is_stream(dataset):
         return of_samples([loader.collate_fn(sample) for sample in samples])
     if loader.collate_fn is default_collate or loader.batch_sampler is None or not samples:
         return of_samples(samples)
@@ -128,11 +133,12 @@ def of_loader(loader: DataLoader[Any]) -> Split:
 def order_of(loader: DataLoader[Any]) -> list[Any] | None:
     """The numbers of the samples that a loader chooses; None for all in the order of the dataset. The caller's random state stays."""
     dataset: Any = loader.dataset
+    if is_stream(dataset):
+        return None
     plain = loader.batch_sampler is None or type(loader.batch_sampler) is BatchSampler
     sampler: Any = loader.sampler if plain else loader.batch_sampler
     shuffled = type(sampler) is RandomSampler and not sampler.replacement
-    whole = type(sampler) is SequentialSampler or (shuffled and hasattr(dataset, "__len__") and sampler.num_samples == len(dataset))
-    if whole or not hasattr(dataset, "__len__"):
+    if type(sampler) is SequentialSampler or (shuffled and sampler.num_samples == len(dataset)):
         return None
     own = getattr(sampler, "generator", None)
     before = own.get_state() if isinstance(own, torch.Generator) else None
