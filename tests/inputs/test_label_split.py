@@ -112,6 +112,25 @@ def test_a_sampler_chooses_the_samples_and_leaves_the_random_state() -> None:
     assert torch.equal(own, generator.get_state())
 
 
+class Noisy(Dataset[Any]):
+    """Samples that are drawn when they are read."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, row: int) -> tuple[Tensor, int]:
+        return torch.rand(2) + float(np.random.rand()), row  # noqa: NPY002
+
+
+@pytest.mark.parametrize("given", [Noisy(), DataLoader(Noisy()), DataLoader(Noisy(), shuffle=True)])
+def test_a_dataset_that_draws_gives_the_same_samples_and_leaves_the_random_state(given: Any) -> None:
+    before, array = torch.get_rng_state(), np.random.get_state()[2]  # noqa: NPY002
+    with pytest.warns(Note):
+        assert rows(given) == rows(given)
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.random.get_state()[2] == array  # noqa: NPY002
+
+
 def test_batches_chosen_by_hand() -> None:
     with pytest.warns(Note):
         assert rows(DataLoader(TensorDataset(X, Y), batch_sampler=[[2], [0, 1]])) == X[[2, 0, 1]].tolist()

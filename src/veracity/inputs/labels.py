@@ -43,10 +43,9 @@ def split(given: Any) -> Split:
     """Samples and labels; something that holds no labels stays as it is."""
     if isinstance(given, (Tensor, np.ndarray, pd.DataFrame)) or all(hasattr(given, name) for name in METHODS):
         return Split(given)
-    if isinstance(given, DataLoader):
-        return of_loader(given)
-    if isinstance(given, Dataset) or (hasattr(given, "column_names") and hasattr(given, "features")):
-        return of_samples(samples_in(given))
+    if isinstance(given, (DataLoader, Dataset)) or (hasattr(given, "column_names") and hasattr(given, "features")):
+        with seeded(0, gpus_in_use()):  # samplers, datasets and collate functions may draw at random
+            return of_loader(given) if isinstance(given, DataLoader) else of_samples(samples_in(given))
     if isinstance(given, Mapping) or hasattr(given, "input_ids"):
         return of_batch(given)
     if isinstance(given, list) and given and (isinstance(given[0], Mapping) or is_pair(given[0])):
@@ -111,7 +110,7 @@ def is_stream(dataset: Any) -> bool:
 def of_loader(loader: DataLoader[Any]) -> Split:
     """The samples that a loader chooses, put together as it does: all of them in one batch, so that padding fits all.
 
-    A loader that shuffles is read in the order of its dataset. Other samplers draw with a fixed seed.
+    A loader that shuffles is read in the order of its dataset.
     """
     dataset: Any = loader.dataset
     order = order_of(loader)
@@ -121,8 +120,7 @@ def of_loader(loader: DataLoader[Any]) -> Split:
     if loader.collate_fn is default_collate or loader.batch_sampler is None or not samples:
         return of_samples(samples)
     try:
-        with seeded(0, gpus_in_use()):
-            return of_batch(loader.collate_fn(samples))
+        return of_batch(loader.collate_fn(samples))
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         raise InputError(
@@ -131,7 +129,7 @@ def of_loader(loader: DataLoader[Any]) -> Split:
 
 
 def order_of(loader: DataLoader[Any]) -> list[Any] | None:
-    """The numbers of the samples that a loader chooses; None for all in the order of the dataset. The caller's random state stays."""
+    """The numbers of the samples that a loader chooses; None for all in the order of the dataset. The sampler's generator stays as it was."""
     dataset: Any = loader.dataset
     if is_stream(dataset):
         return None
@@ -143,8 +141,7 @@ def order_of(loader: DataLoader[Any]) -> list[Any] | None:
     own = getattr(sampler, "generator", None)
     before = own.get_state() if isinstance(own, torch.Generator) else None
     try:
-        with seeded(0, gpus_in_use()):
-            chosen = list(sampler)
+        chosen = list(sampler)
     finally:
         if isinstance(own, torch.Generator) and before is not None:
             own.set_state(before)
