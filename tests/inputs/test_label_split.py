@@ -149,3 +149,17 @@ def test_a_collate_function_that_fails() -> None:
 
     with pytest.raises(InputError, match=r"collate_fn of the DataLoader fails on all 4 samples at once with IndexError: .*pass"):
         split_labels(DataLoader(TensorDataset(X, Y), collate_fn=broken))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ([{"x": X[0], "y": 1}, {"x": X[1]}], "Sample 0 has the entries x, y, but sample 1 has the entries x: give all"),
+        ([{"x": X[0]}, {"x": X[1], "y": 1}], "Sample 0 has the entries x, but sample 1 has the entries x, y: give all"),
+        ([(X[0], 1), (X[1],)], "Sample 0 has 2 entries, but sample 1 has 1 entry: give all"),
+        ([(X[0], 1), X[1]], "Sample 0 has 2 entries, but sample 1 has the type Tensor: give all"),
+    ],
+)
+def test_samples_with_other_entries_than_the_first(given: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        split_labels(given)

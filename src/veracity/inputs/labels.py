@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from veracity.core.errors import InputError, warn
+from veracity.core.errors import InputError, listed, warn
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.inputs.several import in_order
 
@@ -63,6 +63,7 @@ def of_samples(samples: Sequence[Any]) -> Split:
     if not samples:
         raise InputError("There are no inputs: the dataset is empty.")
     first = samples[0]
+    check_entries(samples)
     if isinstance(first, Mapping):
         label = label_name(first)
         rest = [{name: part for name, part in row.items() if name != label} for row in samples]
@@ -75,6 +76,31 @@ def of_samples(samples: Sequence[Any]) -> Split:
     single = len(first) == 2
     rest = [row[0] if single else in_order(row[:-1]) for row in samples]
     return Split(rest, [row[-1] for row in samples], "The last entry of each sample")
+
+
+def check_entries(samples: Sequence[Any]) -> None:
+    """Raise unless all samples have the entries of the first one: the same names in dicts, as many in tuples."""
+    expected = entries_of(samples[0])
+    for number, sample in enumerate(samples):
+        if entries_of(sample) != expected:
+            raise InputError(
+                f"Sample 0 has {shown_entries(samples[0])}, but sample {number} has {shown_entries(sample)}: give all samples the same "
+                "entries."
+            )
+
+
+def entries_of(sample: Any) -> set[Any] | int | None:
+    """The names of a sample's entries, their number if they have no names, or None if it has none."""
+    return set(sample) if isinstance(sample, Mapping) else len(sample) if isinstance(sample, (tuple, list)) else None
+
+
+def shown_entries(sample: Any) -> str:
+    """The entries of a sample in words."""
+    if isinstance(sample, Mapping):
+        return f"the entries {listed([str(name) for name in sample])}" if sample else "no entries"
+    if not isinstance(sample, (tuple, list)):
+        return f"the type {type(sample).__name__}"
+    return "1 entry" if len(sample) == 1 else f"{len(sample)} entries"
 
 
 def of_batch(batch: Any) -> Split:
