@@ -197,7 +197,7 @@ class Audit:
     def labels(self) -> Tensor | None:
         """The targets as one number per sample; those beside the inputs if none are given."""
         given = self.given.labels if self.targets is None else self.targets
-        return as_labels(given, self.data.size(), class_names(self.modules))
+        return as_labels(given, self.data.size(), class_names(self.modules, given))
 
     @hashing_once()
     def run(

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import veracity
+from text_models import text_model, tokenizer
 from veracity.core.errors import InputError, Note
 from veracity.inputs import as_inputs, split_labels
 
@@ -163,3 +164,17 @@ def test_a_collate_function_that_fails() -> None:
 def test_samples_with_other_entries_than_the_first(given: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         split_labels(given)
+
+
+@pytest.mark.parametrize("labels", [(1, 0), ("good", "bad")], ids=["numbers", "names"])
+def test_texts_with_labels_for_a_pipeline(labels: tuple[Any, Any]) -> None:
+    transformers = pytest.importorskip("transformers")
+    pipeline = transformers.TextClassificationPipeline(model=text_model(id2label={0: "bad", 1: "good"}), tokenizer=tokenizer())
+    texts = ["a fine film", "dull"]
+    with pytest.warns(Note, match="The last entry of each sample was taken for the labels"):
+        audit = veracity.Audit(models=pipeline, inputs=list(zip(texts, labels, strict=True)))
+        assert numbers(audit.labels) == [1, 0]
+    assert audit.given.samples == texts
+    assert numbers(veracity.Audit(models=pipeline, inputs=texts, targets=list(labels)).labels) == [1, 0]
+    with pytest.raises(InputError, match="The target 'fair' is none of the classes .*: bad, good"):
+        _ = veracity.Audit(models=pipeline, inputs=texts, targets=["good", "fair"]).labels

@@ -54,8 +54,12 @@ def split(given: Any) -> Split:
 
 
 def is_pair(sample: Any) -> bool:
-    """Whether a sample in a list is an array with something behind it, such as a label."""
-    return isinstance(sample, tuple) and len(sample) > 1 and isinstance(sample[0], (Tensor, np.ndarray)) and sample[0].ndim > 0
+    """Whether a sample in a list is an array with something behind it, such as a label, or a text with a label."""
+    if not isinstance(sample, tuple) or len(sample) < 2:
+        return False
+    if isinstance(sample[0], str):
+        return len(sample) == 2
+    return isinstance(sample[0], (Tensor, np.ndarray)) and sample[0].ndim > 0
 
 
 def of_samples(samples: Sequence[Any]) -> Split:

@@ -17,6 +17,7 @@ from veracity.core.training import CrossTrained, Training
 from veracity.inputs.convert import as_number_tensor, from_samples
 from veracity.inputs.tables import TableInputs, table_of
 from veracity.inputs.text import is_text, texts_for
+from veracity.models.transformers import config_classes
 
 USUAL = 10_000
 """How many training rows say what usual values are."""
@@ -100,9 +101,15 @@ def class_places(labels: Any, classes: Sequence[Any] | None) -> Any:
     return [place[label] for label in given]
 
 
-def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | None:
-    """The labels of the models' outputs if the models name them, agree, and do not just count from 0."""
+def class_names(models: Mapping[str, nn.Module | CrossTrained], labels: Any = None) -> list[Any] | None:
+    """The labels of the models' outputs if the models name them, agree, and do not just count from 0.
+
+    A model of `transformers` also takes class numbers: its names count only if the given labels are texts.
+    """
     found = [getattr(model, "classes", None) for model in models.values()]
+    if is_text(labels):
+        configured = [config_classes(model) if isinstance(model, nn.Module) else None for model in models.values()]
+        found = [own if own is not None else names for own, names in zip(found, configured, strict=True)]
     if not found or found[0] is None or any(one != found[0] for one in found):
         return None
     names: list[Any] = list(found[0])
