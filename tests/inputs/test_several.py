@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import veracity
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, Note, SpecError
 from veracity.explain import KernelShap
 from veracity.inputs import SeveralInputs
 from veracity.models import as_model
@@ -153,6 +153,20 @@ def test_each_part_keeps_its_type() -> None:
     signals.through(inputs.adapt(Look()))
     assert signals.values.dtype is torch.float64
     assert seen == list(kinds.values())
+
+
+@pytest.mark.parametrize("explain", [None, "image"])
+def test_parts_get_the_type_of_the_weights(explain: str | None) -> None:
+    net, given = Network(), parts()
+    double = {name: part.double() if part.is_floating_point() else part for name, part in given.items()}
+    inputs = SeveralInputs(double, explain)
+    assert torch.equal(inputs.take(torch.arange(6)).through(inputs.adapt(net)), net(**given))
+    audits = {"scores": ["sparseness"], "explainers": ["gradient"], "controls": False, "companions": False}
+    with pytest.warns(Note, match="The inputs are float64 and were converted to float32, the type of the model's weights"):
+        audit = veracity.Audit(models=net, inputs=inputs, **audits)
+        audit.prepare()
+    assert audit.data.fingerprint() == SeveralInputs(given, explain).fingerprint()
+    veracity.Audit(models={"net": net, "double": Network().double()}, inputs=inputs, **audits).prepare()  # each in its own type
 
 
 def test_a_run_says_how_much_each_part_gets(tmp_path: Path) -> None:

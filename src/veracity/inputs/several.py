@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, listed, unknown
 from veracity.core.inputs import Signals, check_finite
-from veracity.core.models import View, unwrap
+from veracity.core.models import View, unwrap, weight_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,17 @@ class SeveralInputs:
         )
 
     def adapt(self, model: nn.Module) -> nn.Module:
-        """The model as a module of the explained values and of the parts that are carried along."""
-        explained = {name: (tuple(self.parts[name].shape[1:]), self.parts[name].dtype) for name in self.explained}
-        return PartsModel(model, explained, self.carried, *call_order(model, tuple(self.parts)))
+        """The model as a module of the explained values and of the parts that are carried along.
+
+        It gets numbers in floating point in the type of its weights, and as they are if it has no weights.
+        """
+        kind, explained = weight_type(model), {name: tuple(self.parts[name].shape[1:]) for name in self.explained}
+        kinds = {name: kind or part.dtype for name, part in self.parts.items() if part.is_floating_point()}
+        return PartsModel(model, explained, self.carried, kinds, *call_order(model, tuple(self.parts)))
+
+    def to(self, kind: torch.dtype) -> SeveralInputs:
+        """The same samples with all parts in floating point converted to one type."""
+        return replace(self, parts={name: part.to(kind) if part.is_floating_point() else part for name, part in self.parts.items()})
 
 
 class PartsModel(View):
@@ -102,13 +110,14 @@ class PartsModel(View):
     def __init__(
         self,
         model: nn.Module,
-        explained: dict[str, tuple[tuple[int, ...], torch.dtype]],
+        explained: dict[str, tuple[int, ...]],
         carried: tuple[str, ...],
+        kinds: dict[str, torch.dtype],
         order: tuple[str, ...],
         by_name: bool,
     ) -> None:
         super().__init__(model)
-        self.explained, self.carried, self.order, self.by_name = explained, carried, order, by_name
+        self.explained, self.carried, self.kinds, self.order, self.by_name = explained, carried, kinds, order, by_name
 
     def forward(self, values: Tensor, *structure: Tensor) -> Any:
         """The model's output for values (N, ...) and carried parts."""
@@ -117,10 +126,10 @@ class PartsModel(View):
 
     def by_part(self, values: Tensor, *structure: Tensor) -> dict[str, Tensor]:
         """The parts (N, ...) by name."""
-        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape, _ in self.explained.values()], dim=1)
-        parts = zip(rows, self.explained.values(), strict=True)
-        shaped = [row.reshape(len(values), *shape).to(kind) for row, (shape, kind) in parts]
-        return {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
+        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape in self.explained.values()], dim=1)
+        shaped = [row.reshape(len(values), *shape) for row, shape in zip(rows, self.explained.values(), strict=True)]
+        parts = {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
+        return {name: part.to(self.kinds.get(name, part.dtype)) for name, part in parts.items()}
 
 
 def in_order(parts: Sequence[Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.models import unwrap, weight_type
 from veracity.core.training import CrossTrained, Training
 from veracity.inputs.convert import as_number_tensor, from_samples
+from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs, table_of
 from veracity.inputs.text import is_text, texts_for
 from veracity.models.transformers import config_classes
@@ -37,12 +38,16 @@ def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], trainin
         if isinstance(found, TableInputs) and isinstance(given, pd.DataFrame):
             found = found.with_levels(given, what)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
-    if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or not isinstance(found, (TensorInputs, SeveralInputs)):
         return found
-    (kind,) = kinds
-    before, after = (str(one).removeprefix("torch.") for one in (found.tensor.dtype, kind))
+    parts = [found.tensor] if isinstance(found, TensorInputs) else [part for part in found.parts.values() if part.is_floating_point()]
+    other = next((part.dtype for part in parts if part.dtype is not kind), None)
+    if other is None:
+        return found
+    before, after = (str(one).removeprefix("torch.") for one in (other, kind))
     warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.")
-    return TensorInputs(found.tensor.to(kind))
+    return TensorInputs(found.tensor.to(kind)) if isinstance(found, TensorInputs) else found.to(kind)
 
 
 def training_frame(training: Any) -> pd.DataFrame | None:
