@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -94,13 +95,20 @@ def test_a_function_and_a_module_get_parts_by_their_names() -> None:
     def older(age: Tensor, image: Tensor) -> Tensor:
         return torch.cat([10 * age, image.sum(1, keepdim=True)], dim=1)
 
+    def named(**both: Tensor) -> Tensor:
+        return older(both["age"], both["image"])
+
+    def arrays(age: Any, **others: Any) -> Any:
+        return np.concatenate([10 * age, others["image"].sum(1, keepdims=True)], axis=1)
+
     class More(nn.Module):
         def forward(self, age: Tensor, **others: Tensor) -> Tensor:
             return torch.cat([others["image"].sum(1, keepdim=True), age], dim=1)
 
     inputs = SeveralInputs(given)
     signals = inputs.take(torch.arange(2))
-    assert signals.through(inputs.adapt(as_model("f", older))).tolist() == [[100.0, 6.0]] * 2
+    for function in (older, named, arrays):
+        assert signals.through(inputs.adapt(as_model("f", function))).tolist() == [[100.0, 6.0]] * 2
     assert signals.through(inputs.adapt(More())).tolist() == [[6.0, 10.0]] * 2
 
 

@@ -141,12 +141,31 @@ def in_order(parts: Sequence[Any]) -> dict[str, Any]:
     return {f"input_{place}": part for place, part in enumerate(parts)}
 
 
+def required_names(model: nn.Module) -> set[str]:
+    """The names of what a model cannot be called without; empty if it says none."""
+    inner: Any = unwrap(model)
+    known = getattr(inner, "signature", None)
+    if not isinstance(known, inspect.Signature):
+        if hasattr(inner, "input_names"):
+            return set(inner.input_names or ())
+        try:
+            known = inspect.signature(inner.forward)
+        except (TypeError, ValueError):
+            return set()
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {one.name for one in known.parameters.values() if one.default is one.empty and one.kind not in several}
+
+
 def call_order(model: nn.Module, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     """In which order a model takes parts of these names, and whether it takes them by name; raises if it does not know a name.
 
     The order is that of the parts if they have no names of their own, if the model says none, or if there is only one.
     """
     given, inner = tuple(names), unwrap(model)
+    function = getattr(inner, "signature", None)
+    open_ended = isinstance(function, inspect.Signature) and any(one.kind is one.VAR_KEYWORD for one in function.parameters.values())
+    if open_ended and required_names(model) <= set(given):
+        return given, True
     own: Sequence[str] | None = getattr(inner, "input_names", None)
     needed, anything, by_name = set(own or ()), False, own is None
     if own is None and not hasattr(inner, "input_names"):
