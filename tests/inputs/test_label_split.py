@@ -91,7 +91,7 @@ def test_labels_beside_the_inputs_are_the_targets() -> None:
     net = torch.nn.Linear(3, 2).eval()
     with pytest.warns(Note, match="The entry 'y'"):
         assert numbers(veracity.Audit(models=net, inputs={"x": X, "y": Y}).labels) == Y.tolist()
-    with pytest.warns(Note, match="The entry 'y'"):
+    with pytest.warns(Note, match="The entry 'y' was left out, since it looks like labels and targets are given"):
         assert numbers(veracity.Audit(models=net, inputs={"x": X, "y": Y}, targets=1 - Y).labels) == (1 - Y).tolist()
 
 
@@ -178,3 +178,27 @@ def test_texts_with_labels_for_a_pipeline(labels: tuple[Any, Any]) -> None:
     assert numbers(veracity.Audit(models=pipeline, inputs=texts, targets=list(labels)).labels) == [1, 0]
     with pytest.raises(InputError, match="The target 'fair' is none of the classes .*: bad, good"):
         _ = veracity.Audit(models=pipeline, inputs=texts, targets=["good", "fair"]).labels
+
+
+class TwoInputs(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y
+
+
+class OwnLoss(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        return x
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [TwoInputs(), lambda x, y: x + y], ids=["module", "function"])
+@pytest.mark.parametrize("given", [{"x": X, "y": X}, [{"x": row, "y": row} for row in X]], ids=["arrays", "samples"])
+def test_an_input_that_the_model_needs_is_no_label(model: Any, given: Any) -> None:
+    audit = veracity.Audit(models=model, inputs=given)
+    assert audit.labels is None
+    assert audit.data.take(torch.tensor([1])).through(audit.data.adapt(audit.modules["model"])).tolist() == [(2 * X[1]).tolist()]
+
+
+def test_an_input_that_the_model_can_do_without_is_a_label() -> None:
+    with pytest.warns(Note, match="The entry 'y' was taken for the labels"):
+        assert numbers(veracity.Audit(models=OwnLoss(), inputs={"x": X, "y": Y}).labels) == Y.tolist()

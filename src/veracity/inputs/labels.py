@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,25 +31,29 @@ class Split:
     taken: str = ""
 
 
-def split_labels(given: Any) -> Split:
-    """Samples and labels. A note says what was taken for labels, since it may be an input."""
-    found = split(given)
+def split_labels(given: Any, needed: Collection[str] = (), *, known: bool = False) -> Split:
+    """Samples and labels. A note says what was taken for labels, since it may be an input.
+
+    `needed` are names of inputs that the model cannot do without: they are no labels. With `known` labels, those found are left out.
+    """
+    found = split(given, needed)
     if found.taken:
-        warn(f"{found.taken} was taken for the labels, not for an input: pass SeveralInputs({{'name': array}}) if the model takes it.")
+        done = "was left out, since it looks like labels and targets are given" if known else "was taken for the labels, not for an input"
+        warn(f"{found.taken} {done}: pass SeveralInputs({{'name': array}}) if the model takes it.")
     return found
 
 
-def split(given: Any) -> Split:
+def split(given: Any, needed: Collection[str] = ()) -> Split:
     """Samples and labels; something that holds no labels stays as it is."""
     if isinstance(given, (Tensor, np.ndarray, pd.DataFrame)) or all(hasattr(given, name) for name in METHODS):
         return Split(given)
     if isinstance(given, (DataLoader, Dataset)) or (hasattr(given, "column_names") and hasattr(given, "features")):
         with seeded(0, gpus_in_use()):  # samplers, datasets and collate functions may draw at random
-            return of_loader(given) if isinstance(given, DataLoader) else of_samples(samples_in(given))
+            return of_loader(given, needed) if isinstance(given, DataLoader) else of_samples(samples_in(given), needed)
     if isinstance(given, Mapping) or hasattr(given, "input_ids"):
-        return of_batch(given)
+        return of_batch(given, needed)
     if isinstance(given, list) and given and (isinstance(given[0], Mapping) or is_pair(given[0])):
-        return of_samples(given)
+        return of_samples(given, needed)
     return Split(given)
 
 
@@ -62,14 +66,14 @@ def is_pair(sample: Any) -> bool:
     return isinstance(sample[0], (Tensor, np.ndarray)) and sample[0].ndim > 0
 
 
-def of_samples(samples: Sequence[Any]) -> Split:
+def of_samples(samples: Sequence[Any], needed: Collection[str] = ()) -> Split:
     """From a list of samples: the label is the entry of that name in a dict, and the last of several entries in a tuple."""
     if not samples:
         raise InputError("There are no inputs: the dataset is empty.")
     first = samples[0]
     check_entries(samples)
     if isinstance(first, Mapping):
-        label = label_name(first)
+        label = label_name(first, needed)
         rest = [{name: part for name, part in row.items() if name != label} for row in samples]
         alone = [next(iter(row.values())) for row in rest] if len(rest[0]) == 1 else rest
         return Split(alone) if label is None else Split(alone, [row[label] for row in samples], f"The entry '{label}'")
@@ -107,11 +111,11 @@ def shown_entries(sample: Any) -> str:
     return "1 entry" if len(sample) == 1 else f"{len(sample)} entries"
 
 
-def of_batch(batch: Any) -> Split:
+def of_batch(batch: Any, needed: Collection[str] = ()) -> Split:
     """From one batch of all samples: arrays by name, in a tuple, or one array."""
     if isinstance(batch, Mapping) or hasattr(batch, "input_ids"):
         parts = dict(batch)
-        label = label_name(parts)
+        label = label_name(parts, needed)
         rest = {name: part for name, part in parts.items() if name != label}
         return Split(rest) if label is None else Split(rest, parts[label], f"The entry '{label}'")
     if not isinstance(batch, (tuple, list)) or isinstance(batch[0], str):
@@ -122,9 +126,9 @@ def of_batch(batch: Any) -> Split:
     return Split(rest, batch[-1], "The last entry of each batch")
 
 
-def label_name(parts: Mapping[str, Any]) -> str | None:
+def label_name(parts: Mapping[str, Any], needed: Collection[str] = ()) -> str | None:
     """The name of the labels among the parts of a sample; None if there are no labels or no other parts."""
-    return next((name for name in LABELS if name in parts), None) if len(parts) > 1 else None
+    return next((name for name in LABELS if name in parts and name not in needed), None) if len(parts) > 1 else None
 
 
 def samples_in(dataset: Any) -> list[Any]:
@@ -137,7 +141,7 @@ def is_stream(dataset: Any) -> bool:
     return isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")
 
 
-def of_loader(loader: DataLoader[Any]) -> Split:
+def of_loader(loader: DataLoader[Any], needed: Collection[str] = ()) -> Split:
     """The samples that a loader chooses, put together as it does: all of them in one batch, so that padding fits all.
 
     A loader that shuffles is read in the order of its dataset.
@@ -146,11 +150,11 @@ def of_loader(loader: DataLoader[Any]) -> Split:
     order = order_of(loader)
     samples = samples_in(dataset) if order is None else [dataset[number] for number in order]
     if loader.batch_sampler is None and is_stream(dataset):
-        return of_samples([loader.collate_fn(sample) for sample in samples])
+        return of_samples([loader.collate_fn(sample) for sample in samples], needed)
     if loader.collate_fn is default_collate or loader.batch_sampler is None or not samples:
-        return of_samples(samples)
+        return of_samples(samples, needed)
     try:
-        return of_batch(loader.collate_fn(samples))
+        return of_batch(loader.collate_fn(samples), needed)
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         raise InputError(
