@@ -171,12 +171,12 @@ def test_texts_with_labels_for_a_pipeline(labels: tuple[Any, Any]) -> None:
     transformers = pytest.importorskip("transformers")
     pipeline = transformers.TextClassificationPipeline(model=text_model(id2label={0: "bad", 1: "good"}), tokenizer=tokenizer())
     texts = ["a fine film", "dull"]
+    audit = veracity.Audit(models=pipeline, inputs=list(zip(texts, labels, strict=True)))
     with pytest.warns(Note, match="The last entry of each sample was taken for the labels"):
-        audit = veracity.Audit(models=pipeline, inputs=list(zip(texts, labels, strict=True)))
         assert numbers(audit.labels) == [1, 0]
     assert audit.given.samples == texts
     assert numbers(veracity.Audit(models=pipeline, inputs=texts, targets=list(labels)).labels) == [1, 0]
-    with pytest.raises(InputError, match="The target 'fair' is none of the classes .*: bad, good"):
+    with pytest.raises(InputError, match=r"The target 'fair' is none of the classes .*: bad, good"):
         _ = veracity.Audit(models=pipeline, inputs=texts, targets=["good", "fair"]).labels
 
 

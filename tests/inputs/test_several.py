@@ -169,9 +169,9 @@ def test_parts_get_the_type_of_the_weights(explain: str | None) -> None:
     double = {name: part.double() if part.is_floating_point() else part for name, part in given.items()}
     inputs = SeveralInputs(double, explain)
     assert torch.equal(inputs.take(torch.arange(6)).through(inputs.adapt(net)), net(**given))
-    audits = {"scores": ["sparseness"], "explainers": ["gradient"], "controls": False, "companions": False}
+    audits: dict[str, Any] = {"scores": ["sparseness"], "explainers": ["gradient"], "controls": False, "companions": False}
+    audit = veracity.Audit(models=net, inputs=inputs, **audits)
     with pytest.warns(Note, match="The inputs are float64 and were converted to float32, the type of the model's weights"):
-        audit = veracity.Audit(models=net, inputs=inputs, **audits)
         audit.prepare()
     assert audit.data.fingerprint() == SeveralInputs(given, explain).fingerprint()
     veracity.Audit(models={"net": net, "double": Network().double()}, inputs=inputs, **audits).prepare()  # each in its own type
