@@ -163,7 +163,7 @@ def of_loader(loader: DataLoader[Any], needed: Collection[str] = ()) -> Split:
 
 
 def order_of(loader: DataLoader[Any]) -> list[Any] | None:
-    """The numbers of the samples that a loader chooses; None for all in the order of the dataset. The sampler's generator stays as it was."""
+    """The numbers of the samples that a loader chooses; None for all in the order of the dataset. Its generator stays as it was."""
     dataset: Any = loader.dataset
     if is_stream(dataset):
         return None
