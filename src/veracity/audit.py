@@ -66,6 +66,7 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
 from veracity.inputs.labels import Split
+from veracity.inputs.several import required_names
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
 
@@ -186,7 +187,9 @@ class Audit:
     @cached_property
     def given(self) -> Split:
         """The inputs, apart from the labels that they may hold."""
-        return split_labels(self.inputs)
+        needed = [required_names(model) for model in self.modules.values() if isinstance(model, nn.Module)]
+        names = {name for one in needed if len(one) > 1 for name in one}  # a single input has any name
+        return split_labels(self.inputs, names, known=self.targets is not None)
 
     @cached_property
     def data(self) -> Inputs:
@@ -197,7 +200,7 @@ class Audit:
     def labels(self) -> Tensor | None:
         """The targets as one number per sample; those beside the inputs if none are given."""
         given = self.given.labels if self.targets is None else self.targets
-        return as_labels(given, self.data.size(), class_names(self.modules))
+        return as_labels(given, self.data.size(), class_names(self.modules, given))
 
     @hashing_once()
     def run(

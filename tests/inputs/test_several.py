@@ -3,12 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import veracity
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, Note, SpecError
 from veracity.explain import KernelShap
 from veracity.inputs import SeveralInputs
 from veracity.models import as_model
@@ -94,13 +95,20 @@ def test_a_function_and_a_module_get_parts_by_their_names() -> None:
     def older(age: Tensor, image: Tensor) -> Tensor:
         return torch.cat([10 * age, image.sum(1, keepdim=True)], dim=1)
 
+    def named(**both: Tensor) -> Tensor:
+        return older(both["age"], both["image"])
+
+    def arrays(age: Any, **others: Any) -> Any:
+        return np.concatenate([10 * age, others["image"].sum(1, keepdims=True)], axis=1)
+
     class More(nn.Module):
         def forward(self, age: Tensor, **others: Tensor) -> Tensor:
             return torch.cat([others["image"].sum(1, keepdim=True), age], dim=1)
 
     inputs = SeveralInputs(given)
     signals = inputs.take(torch.arange(2))
-    assert signals.through(inputs.adapt(as_model("f", older))).tolist() == [[100.0, 6.0]] * 2
+    for function in (older, named, arrays):
+        assert signals.through(inputs.adapt(as_model("f", function))).tolist() == [[100.0, 6.0]] * 2
     assert signals.through(inputs.adapt(More())).tolist() == [[6.0, 10.0]] * 2
 
 
@@ -153,6 +161,20 @@ def test_each_part_keeps_its_type() -> None:
     signals.through(inputs.adapt(Look()))
     assert signals.values.dtype is torch.float64
     assert seen == list(kinds.values())
+
+
+@pytest.mark.parametrize("explain", [None, "image"])
+def test_parts_get_the_type_of_the_weights(explain: str | None) -> None:
+    net, given = Network(), parts()
+    double = {name: part.double() if part.is_floating_point() else part for name, part in given.items()}
+    inputs = SeveralInputs(double, explain)
+    assert torch.equal(inputs.take(torch.arange(6)).through(inputs.adapt(net)), net(**given))
+    audits: dict[str, Any] = {"scores": ["sparseness"], "explainers": ["gradient"], "controls": False, "companions": False}
+    audit = veracity.Audit(models=net, inputs=inputs, **audits)
+    with pytest.warns(Note, match="The inputs are float64 and were converted to float32, the type of the model's weights"):
+        audit.prepare()
+    assert audit.data.fingerprint() == SeveralInputs(given, explain).fingerprint()
+    veracity.Audit(models={"net": net, "double": Network().double()}, inputs=inputs, **audits).prepare()  # each in its own type
 
 
 def test_a_run_says_how_much_each_part_gets(tmp_path: Path) -> None:

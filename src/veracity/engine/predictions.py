@@ -12,6 +12,7 @@ from veracity.core.models import unwrap
 from veracity.core.targets import Outputs, class_numbers
 from veracity.engine.problem import AuditedModel
 from veracity.models.base import ForeignModel
+from veracity.models.transformers import config_classes
 
 
 def declared(module: nn.Module) -> Outputs | None:
@@ -82,12 +83,11 @@ def correct_samples(name: str, scores: Tensor, labels: Tensor, outputs: Outputs 
 def class_titles(module: nn.Module, count: int) -> list[str]:
     """The names of the classes, as an estimator or the configuration of a `transformers` model has them; else their numbers."""
     inner: Any = unwrap(module)
-    labels = getattr(getattr(inner, "config", None), "id2label", None) or {}
-    named = [labels.get(number) for number in range(count)] if isinstance(labels, dict) else []
+    named = config_classes(module) or []
     invented = named == [f"LABEL_{number}" for number in range(count)]
     fitted = getattr(inner, "classes", None) if isinstance(inner, ForeignModel) else None
     names = fitted or ([] if invented else named)
-    known = isinstance(names, list) and len(names) == count and None not in names
+    known = isinstance(names, list) and len(names) == count
     return [str(name) for name in names] if known else [str(number) for number in range(count)]
 
 

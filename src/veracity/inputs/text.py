@@ -145,7 +145,7 @@ class TextInputs:
             shown = ", ".join(map(str, empty[:SHOWN])) + (", ..." if len(empty) > SHOWN else "")
             one = "Text {} is empty or holds" if len(empty) == 1 else "Texts {} are empty or hold"
             which = "it" if len(empty) == 1 else "them"
-            raise InputError(f"{one.format(shown)} special tokens only, so that there is nothing to explain: leave {which} out.")
+            raise InputError(f"{one.format(shown)} only special tokens, so there is nothing to explain: leave {which} out.")
         if self.unit == "token":
             return torch.where(free, free.cumsum(1) - 1, FIXED)
         words = self.coded[1]
