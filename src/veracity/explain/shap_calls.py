@@ -22,6 +22,7 @@ ON_TENSORS = ("DeepExplainer", "GradientExplainer")
 CONTENT = (
     *("model.children_left", "model.children_right", "model.features", "model.thresholds", "model.values", "model.node_sample_weight"),
     *("model.base_offset", "model.model_output", "model.inner_model", "model.f", "explainer.model", "explainer.data", "data.data"),
+    *("explainer.local_smoothing", "data.groups", "data.group_names", "linearize_link"),
     *("data.weights", "coef", "intercept", "mean", "link", "feature_perturbation", "model_output", "seed"),
 )
 """What a shap explainer's values depend on, beside its masker; the rest changes with use."""
