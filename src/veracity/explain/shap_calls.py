@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core import fingerprint
+from veracity.core.errors import InputError
 
 BY_METHOD = ("TreeExplainer", "LinearExplainer", "KernelExplainer", "DeepExplainer", "GradientExplainer")
 """Explainers that are called by `shap_values`, and so are classes derived from them; the others are called themselves."""
@@ -69,9 +70,14 @@ def values_of(explainer: Any, x: Any, settings: Mapping[str, Any]) -> Values:
 
 
 def per_row(base: Tensor, rows: int, outputs: int) -> Tensor:
-    """Base values as (rows, outputs), from one number, one per output, or one per row."""
-    if base.ndim == 1 and outputs == 1 and len(base) == rows:
-        return base.reshape(rows, 1)
+    """Base values as (rows, outputs), from one number, one per output, or one per row and output; raises on any other number."""
+    if base.numel() == 1:
+        return base.reshape(1, 1).expand(rows, outputs)
+    if base.numel() not in (outputs, rows * outputs):
+        raise InputError(
+            f"shap has {base.numel()} base values for values of {outputs} output{'s' if outputs > 1 else ''} and {rows} samples: give one "
+            "for each output, such as base_values=explainer.expected_value[1] for class 1."
+        )
     return base.reshape(-1, outputs).expand(rows, outputs)
 
 
