@@ -17,6 +17,7 @@ from small import series_inputs, small_net
 from veracity.core.aliases import ABSENT, QUANTUS
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SCORES
+from veracity.models import as_model
 from veracity.perturb import Ball
 from veracity.quantus import METRICS, Plan, evaluate, planned
 from veracity.walk import MonteCarlo
@@ -129,3 +130,17 @@ def test_nothing_to_evaluate() -> None:
         evaluate(["Sparseness"], small_net(), series_inputs(2), [0, 1])
     with pytest.raises(SpecError, match="The metrics are names"):
         evaluate(3, small_net(), series_inputs(2), [0, 1], torch.zeros(2, 1, 12))
+
+
+def test_an_explanation_of_shap_counts_as_maps() -> None:
+    import shap
+
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    forest = RandomForestClassifier(2, random_state=0).fit(x, x[:, 0] > 0)
+    y, found = (x[:, 0] > 0) * 1, shap.TreeExplainer(forest)(x)
+    maps = found.values[np.arange(12), :, y]
+    model = as_model("forest", forest)
+    values = [evaluate(["Sparseness"], model, x, y == 1, one, controls=False).table()["value"].item() for one in (found, maps)]
+    assert values[0] == pytest.approx(values[1])
+    with pytest.raises(InputError, match="There is no y_batch"):
+        evaluate(["Sparseness"], model, x, None, maps)

@@ -233,3 +233,22 @@ HELD = [(8, 8, "all 8 samples it is."), (0, 8, "all 8 samples it is not."), (0, 
 @pytest.mark.parametrize(("holds", "n", "end"), HELD)
 def test_assumptions_count_samples_in_plain_words(holds: int, n: int, end: str) -> None:
     assert sentence(ModelRobustness(), ModelRobustness(), holds=holds, n=n).endswith(f"on {end}")
+
+
+def test_texts_and_labels_inside_x_are_taken_as_by_an_audit() -> None:
+    pytest.importorskip("transformers")
+    from transformers import TextClassificationPipeline
+
+    from text_models import text_model, tokenizer
+
+    pipeline = TextClassificationPipeline(model=text_model(), tokenizer=tokenizer())
+    given: dict[str, Any] = {"scores": ["sparseness"], "controls": False, "companions": False}
+    found = veracity.score(pipeline, ["a fine film", "a dull film"], np.eye(2, 3), **given)
+    assert found.failures().empty
+    net, x = nn.Linear(3, 2).eval(), torch.eye(3)
+    with pytest.warns(Note, match="was taken for the labels"):
+        pairs = veracity.score(net, [(row, number % 2) for number, row in enumerate(x)], x, **given)
+    plain = veracity.score(net, x, x, **given)
+    assert pairs.manifest["spec"]["target"] == "predicted"
+    assert "accuracy" in str(pairs.manifest["models"])
+    assert pairs.table()["value"].tolist() == plain.table()["value"].tolist()

@@ -17,12 +17,12 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError
 from veracity.core.models import device_of, evaluating
 from veracity.engine.admission import check_ready, first_pass
-from veracity.engine.resolve import as_tensor, check_given
+from veracity.engine.resolve import as_data, as_models, as_tensor, check_given
 from veracity.explain import Precomputed, as_explainer
 from veracity.explain.maps import in_shape, is_table
 from veracity.explain.shap_calls import is_explanation
 from veracity.explain.shap_explanation import GivenShap
-from veracity.inputs import as_inputs
+from veracity.inputs import split_labels
 from veracity.results import Result
 
 OWN = {"models": "model", "inputs": "x", "explainers": "maps, or as explainer=...", "targets": "y"}
@@ -47,7 +47,7 @@ def score(
     maps       one set, or {"name": set}: arrays or tensors (samples, ...) in the order of x; a set without channels, or with one, counts
                for each channel; a `shap.Explanation`; None to let the explainer make them
     y          the class that each map explains, (samples,); by default the class that the model predicts. A single output is explained
-               whatever y is, which may then be the values of a regression
+               whatever y is, which may then be the values of a regression. Labels inside x are the targets, and choose no class
     scores     a preset or scores, as for `Audit`
     explainer  what made the maps, or {"name": explainer}; needed for scores that explain perturbed inputs or models anew
     target     which output the maps explain, if it is neither y nor the predicted class
@@ -64,7 +64,8 @@ def score(
     for setting, own in OWN.items():
         if setting in settings:
             raise InputError(f"score() takes no {setting}=...: pass them as {own}, as in score(model, x, maps, y).")
-    inputs = as_inputs(x)
+    modules, split = as_models(model), split_labels(x)
+    inputs = as_data(split.samples, modules, settings.get("training"), settings.get("reference"))
     named = dict(maps) if isinstance(maps, Mapping) else {"maps": maps}
     if not named:
         raise InputError("There are no maps: pass one array, or {'name': array}.")
@@ -80,8 +81,8 @@ def score(
             if is_table(given):
                 check_given({str(name): Precomputed(maps=given)}, inputs, ())
             explainers[name] = Precomputed(maps=as_maps(given, inputs.shape, inputs.size(), str(name)), explainer=inner)
-    chosen = "predicted" if target is None else target
-    audit = Audit(models=model, inputs=inputs, targets=y, explainers=explainers, scores=scores, target=chosen, **settings)
+    chosen, labels = "predicted" if target is None else target, split.labels if y is None else y
+    audit = Audit(models=modules, inputs=inputs, targets=labels, explainers=explainers, scores=scores, target=chosen, **settings)
     if target is None and y is not None and not single_output(audit):
         audit = replace(audit, models=audit.modules, inputs=audit.data, target="label")
     if folder is not None:

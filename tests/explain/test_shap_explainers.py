@@ -9,6 +9,7 @@ import pytest
 import shap
 import torch
 import xgboost
+from shap.utils._legacy import DenseData
 from shift_invariant import context_of
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
@@ -18,6 +19,7 @@ from veracity import Audit
 from veracity.core.errors import InputError, SpecError
 from veracity.core.models import evaluating
 from veracity.explain import Shap, TreeShap, as_explainer
+from veracity.explain.shap_calls import content_of
 from veracity.models import as_model
 
 RNG = np.random.default_rng(0)
@@ -235,3 +237,22 @@ def test_other_weights_are_refused_with_what_to_pass_instead(tmp_path: Path) -> 
         audit(shap.DeepExplainer(model, x), ["fast_gef"], tmp_path, model, x)
     with pytest.raises(InputError, match="one fitted model"):
         audit(shap.DeepExplainer(model, x), ["mprt"], tmp_path, model, x)
+
+
+def test_explainers_that_give_other_values_have_another_key() -> None:
+    model, rows = net(), torch.tensor(X[:6]).float()
+    halves, pairs = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+    made = [
+        shap.GradientExplainer(model, rows),
+        shap.GradientExplainer(model, rows, local_smoothing=0.5),
+        shap.KernelExplainer(LOGISTIC.predict_proba, X[:6]),
+        *(
+            shap.KernelExplainer(LOGISTIC.predict_proba, DenseData(X[:6], ["one", "two"], [np.array(one) for one in groups]))
+            for groups in (halves, pairs)
+        ),
+    ]
+    keys = [content_of(one) for one in made]
+    assert len(set(keys)) == len(made)
+    assert content_of(shap.GradientExplainer(model, rows, local_smoothing=0.5)) == keys[1]
+    made[1].shap_values(rows[:2], nsamples=3)
+    assert [content_of(one) for one in made] == keys, "the key stays after use"

@@ -257,3 +257,12 @@ def test_a_baseline_that_changes_nothing_is_refused(baseline):
     asked = Audit(models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], scores=scores)
     with pytest.raises(SpecError, match=f"The baseline '{baseline}' .* changes nothing in texts"):
         asked.prepare()
+
+
+def test_a_special_token_inside_a_text_is_no_unit():
+    texts = ["a [SEP] fine film", "dull"]
+    coded = tokenizer()(texts, padding=True, return_tensors="pt")
+    for unit in ("word", "token"):
+        for inputs in (TextInputs.of_encoding(coded, tokenizer(), unit=unit), TextInputs(texts, tokenizer(), unit=unit)):
+            assert inputs.units[0].tolist() == [-1, 0, -1, 1, 2, -1]
+            assert inputs.words(0) == ["a", "fine", "film"]

@@ -94,9 +94,7 @@ class GivenShap(Precomputed):
         x = inputs if self.few is None or structure else self.few.to(inputs)
         rows, values = len(x), self.given[: len(x)]
         outputs = values.shape[-1] if values.ndim > x.ndim else 1
-        base = self.base
-        if base is not None:
-            base = per_row(base[:rows] if base.ndim and len(base) == len(self.given) else base, rows, outputs)
+        base = None if self.base is None else per_row(self.base, len(self.given), outputs)[:rows]
         with torch.no_grad():
             scores = model(x, *structure)
         return explained_output("The shap.Explanation", Values(values, base), scores, x.shape[1:])
