@@ -176,7 +176,7 @@ def test_texts_with_labels_for_a_pipeline(labels: tuple[Any, Any]) -> None:
         assert numbers(audit.labels) == [1, 0]
     assert audit.given.samples == texts
     assert numbers(veracity.Audit(models=pipeline, inputs=texts, targets=list(labels)).labels) == [1, 0]
-    with pytest.raises(InputError, match=r"The target 'fair' is none of the classes .*: bad, good"):
+    with pytest.raises(InputError, match=r"The target 'fair' is not one of the classes .*: bad, good"):
         _ = veracity.Audit(models=pipeline, inputs=texts, targets=["good", "fair"]).labels
 
 
