@@ -231,6 +231,9 @@ def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit
     assert row["difference"] == pytest.approx((values["gradient"] - values["shifted_mean"]).mean())
     assert (row["differs"], row["status"]) == (False, "same difference everywhere")
     assert table.loc[("gradient", "random_gaussian"), "differs"]
+    printed = str(result.differences("equivariance"))
+    assert f"{result.differences('equivariance')['difference'][0]:.3f}" in printed
+    assert "..." not in printed
     between = result.differences("equivariance", between="models").set_index("explainer")
     assert not between.loc["shifted_mean", "differs"]
     with pytest.raises(InputError, match="'explainers' or 'models'"):
@@ -414,3 +417,12 @@ def test_a_refused_model_keeps_its_mode(make_audit: Callable[..., Audit], tmp_pa
 def test_importing_the_package_is_light() -> None:
     code = "import sys, veracity; print([name for name in ('captum', 'torch', 'pandas', 'jinja2', 'PIL', 'typer') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_notes_point_at_the_line_that_the_user_wrote(tmp_path: Path) -> None:
+    asked = Audit(models=nn.Linear(3, 2), inputs={"x": torch.rand(4, 3), "label": torch.zeros(4).long()}, companions=False)
+    with pytest.warns(Note) as found:
+        asked.run(tmp_path / "run", progress=False)
+    said = " ".join(str(one.message) for one in found)
+    assert all(text in said for text in ("taken for the labels", "The audit chose"))
+    assert {one.filename for one in found if one.category is Note} == {__file__}

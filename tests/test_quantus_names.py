@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from torch import Size, nn
 
 from small import series_inputs, small_net
 from veracity.core.aliases import ABSENT, QUANTUS
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SCORES
+from veracity.models import as_model
 from veracity.perturb import Ball
 from veracity.quantus import METRICS, Plan, evaluate, planned
 from veracity.walk import MonteCarlo
@@ -41,6 +43,15 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "FaithfulnessCorrelation" in said
     assert "'ROAD': \"there is no score for it yet" in said
+
+
+def test_labels_may_be_the_names_of_classes() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    y = np.where(x[:, 0] > 0, "yes", "no")
+    forest = RandomForestClassifier(2, random_state=0).fit(x, y)
+    tables = [evaluate(["PixelFlipping"], forest, x, labels, abs(x), controls=False).table() for labels in (y, list(y))]
+    by_number = evaluate(["PixelFlipping"], lambda rows: forest.predict_proba(rows), x, (y == "yes") * 1, abs(x), controls=False).table()
+    assert tables[0]["value"].tolist() == tables[1]["value"].tolist() == pytest.approx(by_number["value"].tolist())
 
 
 def test_every_metric_is_translated_or_named() -> None:
@@ -119,3 +130,17 @@ def test_nothing_to_evaluate() -> None:
         evaluate(["Sparseness"], small_net(), series_inputs(2), [0, 1])
     with pytest.raises(SpecError, match="The metrics are names"):
         evaluate(3, small_net(), series_inputs(2), [0, 1], torch.zeros(2, 1, 12))
+
+
+def test_an_explanation_of_shap_counts_as_maps() -> None:
+    import shap
+
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    forest = RandomForestClassifier(2, random_state=0).fit(x, x[:, 0] > 0)
+    y, found = (x[:, 0] > 0) * 1, shap.TreeExplainer(forest)(x)
+    maps = found.values[np.arange(12), :, y]
+    model = as_model("forest", forest)
+    values = [evaluate(["Sparseness"], model, x, y == 1, one, controls=False).table()["value"].item() for one in (found, maps)]
+    assert values[0] == pytest.approx(values[1])
+    with pytest.raises(InputError, match="There is no y_batch"):
+        evaluate(["Sparseness"], model, x, None, maps)

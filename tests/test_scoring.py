@@ -12,13 +12,17 @@ from torch import Size, nn
 
 import veracity
 from small import series_inputs, small_net
-from veracity import Audit, Predicted
+from veracity import Audit, Predicted, Segmentation
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
+from veracity.core.targets import Target
 from veracity.engine.defaults import choose, look
+from veracity.engine.resolve.models import as_models
 from veracity.inputs import as_inputs
 from veracity.models.base import as_model
 from veracity.scores import MaxSensitivity, Sparseness
+from veracity.scores.assumptions import ModelRobustness, sentence
+from veracity.scores.presets import listed_scores
 from veracity.scoring import as_maps
 from veracity.walk import Exhaustive
 
@@ -33,6 +37,20 @@ def image_net() -> nn.Module:
 
 def images(count: int = 4) -> torch.Tensor:
     return torch.randn(count, 3, 5, 5, generator=torch.Generator().manual_seed(2))
+
+
+def test_values_of_a_regression_beside_maps_choose_no_class() -> None:
+    net, x, y = nn.Linear(5, 1).eval(), torch.randn(4, 5), torch.tensor([0.5, -1.0, 2.0, 7.0])
+    given: dict[str, Any] = {"scores": ["deletion"], "controls": False, "companions": False}
+    with_values = veracity.score(net, x, torch.ones(4, 5), y, **given)
+    assert with_values.failures().empty
+    assert with_values.manifest["models"]["model"]["outputs"] == "raw"
+    assert with_values.manifest["spec"]["target"] == "predicted"
+
+
+def test_labels_of_maps_are_called_y() -> None:
+    with pytest.raises(InputError, match=r"score\(\) takes no targets=...: pass them as y, as in score\(model, x, maps, y\)"):
+        veracity.score(small_net(), series_inputs(2), series_inputs(2), targets=[0, 1])
 
 
 def test_maps_without_channels_score_as_maps_repeated_over_the_channels() -> None:
@@ -142,13 +160,12 @@ def test_a_model_without_gradients_or_weights() -> None:
     assert "explainers by gradients, because the model has none" in found.sentence
 
 
-def test_an_output_that_is_no_probability_is_not_read_as_one() -> None:
-    class Field(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x[:, None] * 2
-
-    found = choose({"f": Field()}, as_inputs(torch.randn(8, 4)), **NOTHING)
-    assert next(iter(found.scores)) == {"name": "insertion", "softmax": False}
+@pytest.mark.parametrize("target", [Predicted(), Segmentation(index=1)])
+def test_a_segmentation_model_has_gradients(target: Target) -> None:
+    net = nn.Conv2d(3, 2, 3, padding=1).eval()
+    found = choose({"net": net}, as_inputs(images()), **NOTHING, target=target)
+    assert list(found.explainers)[:3] == ["saliency", "input_x_gradient", "integrated_gradients"]
+    assert "by gradients" not in found.sentence
 
 
 def test_a_large_model_gets_fewer_samples_and_cheap_scores() -> None:
@@ -167,7 +184,7 @@ def test_a_symmetry_keeps_its_own_scores_without_a_word(recwarn: pytest.Warnings
 
 def test_a_lazy_model_is_left_as_it_is() -> None:
     net = nn.Sequential(nn.Flatten(), nn.LazyLinear(3))
-    assert look(as_inputs(series_inputs(2)), "net", net) is None
+    assert look(as_inputs(series_inputs(2)), "net", net, Predicted()) is None
     assert isinstance(net[1].weight, nn.parameter.UninitializedParameter)
 
 
@@ -194,3 +211,44 @@ def test_a_long_vocabulary_makes_a_short_message() -> None:
     with pytest.raises(InputError) as caught:
         TokenInputs(torch.zeros(1, 1, dtype=torch.long), vocabulary=["word"] * 3000)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 200
+
+
+def test_mistakes_have_one_sentence_that_says_what_to_do() -> None:
+    net, x = torch.nn.Linear(4, 2).eval(), torch.rand(3, 1, 2, 2)
+    with pytest.raises(InputError, match=r"maps of shape \(3, 1, 2, 2\) or \(3, 2, 2\)\."):
+        as_maps(torch.rand(3, 5), x.shape[1:], 3)
+    with pytest.raises(InputError, match="nothing but NaN"):
+        as_maps(torch.full((3, 1, 2, 2), torch.nan), x.shape[1:], 3)
+    with pytest.raises(InputError, match="a list of 2 without names: pass models="):
+        as_models([net, net])
+    with pytest.raises(InputError, match=r"'net\.pt' is a file of weights: build the network"):
+        as_models("net.pt")
+    with pytest.raises(SpecError, match=r"Unknown preset 'faithfullness'\. Did you mean 'faithfulness'"):
+        listed_scores("faithfullness")
+
+
+HELD = [(8, 8, "all 8 samples it is."), (0, 8, "all 8 samples it is not."), (0, 1, "the only sample it is not.")]
+
+
+@pytest.mark.parametrize(("holds", "n", "end"), HELD)
+def test_assumptions_count_samples_in_plain_words(holds: int, n: int, end: str) -> None:
+    assert sentence(ModelRobustness(), ModelRobustness(), holds=holds, n=n).endswith(f"on {end}")
+
+
+def test_texts_and_labels_inside_x_are_taken_as_by_an_audit() -> None:
+    pytest.importorskip("transformers")
+    from transformers import TextClassificationPipeline
+
+    from text_models import text_model, tokenizer
+
+    pipeline = TextClassificationPipeline(model=text_model(), tokenizer=tokenizer())
+    given: dict[str, Any] = {"scores": ["sparseness"], "controls": False, "companions": False}
+    found = veracity.score(pipeline, ["a fine film", "a dull film"], np.eye(2, 3), **given)
+    assert found.failures().empty
+    net, x = nn.Linear(3, 2).eval(), torch.eye(3)
+    with pytest.warns(Note, match="was taken for the labels"):
+        pairs = veracity.score(net, [(row, number % 2) for number, row in enumerate(x)], x, **given)
+    plain = veracity.score(net, x, x, **given)
+    assert pairs.manifest["spec"]["target"] == "predicted"
+    assert "accuracy" in str(pairs.manifest["models"])
+    assert pairs.table()["value"].tolist() == plain.table()["value"].tolist()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.component import encode_setting, hashing_once
-from veracity.core.errors import InputError, Note, unknown
+from veracity.core.errors import InputError, Note, unknown, warn
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.features import Features, features_of
@@ -45,7 +45,7 @@ from veracity.engine.preliminaries import (
     pending_lessons,
     skip_impossible,
 )
-from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes
+from veracity.engine.prepare import AuditPlan, check_classes, check_probabilities, check_requests, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, JobProgress, bar, weight
 from veracity.engine.resolve import (
@@ -76,6 +76,7 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
 from veracity.inputs.labels import Split
+from veracity.inputs.several import required_names
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
 
@@ -231,7 +232,9 @@ class Audit:
     @cached_property
     def given(self) -> Split:
         """The inputs, apart from the labels that they may hold."""
-        return split_labels(self.inputs)
+        needed = [required_names(model) for model in self.modules.values() if isinstance(model, nn.Module)]
+        names = {name for one in needed if len(one) > 1 for name in one}  # a single input has any name
+        return split_labels(self.inputs, names, known=self.targets is not None)
 
     @cached_property
     def data(self) -> Inputs:
@@ -242,7 +245,7 @@ class Audit:
     def labels(self) -> Tensor | None:
         """The targets as one number per sample; those beside the inputs if none are given."""
         given = self.given.labels if self.targets is None else self.targets
-        return as_labels(given, self.data.size(), class_names(self.modules))
+        return as_labels(given, self.data.size(), class_names(self.modules, given))
 
     @hashing_once()
     @in_own_precision
@@ -291,9 +294,9 @@ class Audit:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
         for text in lessons.warnings():
-            warnings.warn(text, Note, stacklevel=2)
+            warn(text)
         for failure in failures_of(result.failures().to_dict("records")):
-            warnings.warn(str(failure), Note, stacklevel=2)
+            warn(str(failure))
         return result
 
     def check_strictly(self, store: RunFolder, prepared: AuditPlan, strengths: Strengths, settings: Mapping[str, Any]) -> None:
@@ -324,7 +327,7 @@ class Audit:
         if self.explainers is not None and self.scores is not None:
             return self
         given: dict[str, Any] = {"explainers": self.explainers, "scores": self.scores, "symmetry": self.symmetry is not None}
-        choice = choose(self.modules, self.data, **given, seed=self.seed)
+        choice = choose(self.modules, self.data, **given, seed=self.seed, target=as_target(self.target))
         changes: dict[str, Any] = {"models": self.modules, "inputs": self.data, "explainers": choice.explainers, "scores": choice.scores}
         changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
@@ -333,7 +336,7 @@ class Audit:
             changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
         if choice.sentence:
             changes["about"] = {**as_about(self.about), "chosen": choice.sentence}
-            warnings.warn(choice.sentence, Note, stacklevel=4)
+            warn(choice.sentence)
         return replace(self, **changes)
 
     def on(self, device: str) -> Audit:
@@ -446,18 +449,20 @@ class Audit:
                 models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
-        problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
+        scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
+        problem = Problem(models, inputs, one.explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
         problem = replace(problem, features=one.features, precision=self.precision)
         check_classes(problem, labels)
+        readings = check_probabilities(problem, one.scores.named)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, advance)
-        check_requests(problem, jobs, one.scores.asked)
+        check_requests(problem, jobs, scores.asked)
         if self.precision != "float32":
             check_resolution(jobs, inputs)
-        notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
-        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
+        notes += [] if rehearsal else readings + reader_notes(problem, jobs) + accuracy_notes(records)
+        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records, labels=labels)
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """All settings as components and tensors; raises on mistakes that need no model to be found."""

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.aliases import NEAREST, SAME, squeezed
@@ -23,6 +22,7 @@ from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after
 from veracity.core.settings import short_repr
 from veracity.explain import Foreign, Saliency, as_explainer
 from veracity.explain.foreign import display_name
+from veracity.explain.shap_calls import is_explanation
 from veracity.explain.wrapper import computed
 from veracity.inputs import as_inputs
 from veracity.perturb import Ball
@@ -241,16 +241,21 @@ def evaluate(
     """Metrics of Quantus on explanations, in our table, with intervals and random maps for comparison.
 
     metrics       names, {"name": arguments}, or {"label": metric}, where a metric is a metric object of Quantus
-    a_batch       maps (samples, ...), or {"label": maps}
+    a_batch       maps (samples, ...), a shap.Explanation, or {"label": maps}
     explain_func  function(model, inputs, targets, **explain_func_kwargs) -> maps, in the place of maps or beside them; metrics that
                   explain perturbed inputs or models need it
     xai_methods   as in quantus.evaluate: {"label": maps, a function, or a table of settings for an explainer of that name}
     settings      further settings of `veracity.score`, such as folder or controls
     """
+    if y_batch is None:
+        raise InputError("There is no y_batch: pass the class that each map explains, one per sample.")
     inputs = as_inputs(x_batch)
     subjects = explained(a_batch, explain_func, explain_func_kwargs or {}, xai_methods or {}, inputs.shape, inputs.size())
     again = all(explainer is not None for _, explainer in subjects.values())
-    positive = all(explainer is None or isinstance(explainer, QuantusFunction) for _, explainer in subjects.values())
+    positive = all(
+        not is_explanation(given) and (explainer is None or isinstance(explainer, QuantusFunction))
+        for given, explainer in subjects.values()
+    )
     plans = [planned(label, given, inputs.shape, again, positive, softmax) for label, given in entries(metrics)]
     results = []
     folder = settings.pop("folder", None)
@@ -276,22 +281,22 @@ def entries(metrics: Any) -> list[tuple[str, Any]]:
 
 def explained(
     maps: Any, function: Callable[..., Any] | None, settings: Mapping[str, Any], methods: Mapping[str, Any], shape: Size, size: int
-) -> dict[str, tuple[Tensor | None, Any]]:
-    """What is evaluated, by label: maps or None, and the explainer or None."""
+) -> dict[str, tuple[Any, Any]]:
+    """What is evaluated, by label: maps, a shap.Explanation or None, and the explainer or None."""
     explainer = None if function is None else QuantusFunction(function=function, settings=dict(settings))
-    found: dict[str, tuple[Tensor | None, Any]] = {}
+    found: dict[str, tuple[Any, Any]] = {}
     named = {} if maps is None else dict(maps) if isinstance(maps, Mapping) else {"a_batch": maps}
     for label, given in named.items():
-        found[str(label)] = (as_maps(given, shape, size, str(label)), explainer)
+        found[str(label)] = (given if is_explanation(given) else as_maps(given, shape, size, str(label)), explainer)
     if maps is None and explainer is not None:
         found[explainer.name] = (None, explainer)
     for label, given in methods.items():
-        if callable(given):
+        if callable(given) and not is_explanation(given):
             found[label] = (None, QuantusFunction(function=given, settings={**settings, "method": label}, label=label))
         elif isinstance(given, Mapping):
             found[label] = (None, named_explainer(str(label), given))
         else:
-            found[label] = (as_maps(given, shape, size, label), explainer)
+            found[label] = (given if is_explanation(given) else as_maps(given, shape, size, label), explainer)
     if not found:
         raise InputError("There is nothing to evaluate: pass a_batch=maps, explain_func=..., or both.")
     return found
@@ -359,14 +364,14 @@ def measured(
     model: Any,
     inputs: Any,
     targets: Any,
-    subjects: Mapping[str, tuple[Tensor | None, Any]],
+    subjects: Mapping[str, tuple[Any, Any]],
     scores: Mapping[str, Score],
     magnitudes: bool,
     **settings: Any,
 ) -> Result:
     """One run of scores, on maps or on their magnitudes."""
     maps, makers = {}, {}
-    labels = torch.as_tensor(np.asarray(targets))
+    labels = targets if isinstance(targets, Tensor) else np.asarray(targets)
     for label, (given, explainer) in subjects.items():
         maker = explainer
         if magnitudes and isinstance(explainer, QuantusFunction):

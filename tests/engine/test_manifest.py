@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -9,6 +11,7 @@ from orbit_small import digits_like, linear
 from small import small_net
 from stored import signed
 from veracity import Audit, OrbitResult
+from veracity.engine.prepare import versions
 from veracity.engine.store.manifest import StudyManifest, check
 from veracity.engine.store.records import DEEPEST, depth, parsed, unsealed
 
@@ -41,3 +44,12 @@ def test_a_part_of_a_study_stays_in_its_folder(part: str) -> None:
 def test_halves_of_characters_and_what_steers_a_terminal_are_replaced() -> None:
     found = unsealed(signed({"a\x1b": ["\ud83d", "\U0001f600", "\x9b1m", "line\nline"]}))
     assert found == {"a\ufffd": ["\ufffd", "\U0001f600", "\ufffd1m", "line\nline"]}
+
+
+def test_versions_are_those_of_the_packages_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "umap", raising=False)
+    monkeypatch.setitem(sys.modules, "xgboost", ModuleType("xgboost"))
+    found = versions()
+    assert {"python", "veracity", "torch", "xgboost"} <= set(found)
+    assert "umap-learn" not in found
+    assert "not installed" not in found.values()

@@ -175,3 +175,19 @@ def test_no_label_is_lost_however_rare() -> None:
         rows, found = Refits(steps=3).data_of(draw, 2, 0, labels)
         assert set(labels[rows].tolist()) == set(range(7))
         assert set(found.tolist()) == set(range(7))
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_other_training_data_give_other_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose copies are still held must not lend them to one with other training data."""
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    tree, labels = DecisionTreeClassifier(max_depth=2).fit(x, x[:, 0] > 0), [(x[:, one] > 0).astype(int) for one in (0, 1)]
+    settings = {"scores": [RefitGEF(steps=3, draws=1)], "explainers": ["occlusion"], "controls": False, "companions": False}
+    monkeypatch.setattr(COPIES, "forget", lambda: None)
+    counts = []
+    for at, y in enumerate(labels):
+        audit(tree, torch.tensor(x[:3]), (torch.tensor(x), y), **settings).run(tmp_path / str(at), progress=False)
+        counts.append(len(COPIES.kept))
+    monkeypatch.undo()
+    COPIES.forget()
+    assert counts[1] == 2 * counts[0] > 0

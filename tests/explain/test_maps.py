@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 import torch
 from torch import Size
 
-from veracity.explain.maps import apart, in_shape
+from veracity.core.errors import SpecError
+from veracity.explain.maps import apart, in_shape, map_tensor
 
 
 @pytest.mark.parametrize("given", [(2, 5, 4), (2, 1, 5, 4), (2, 5, 4, 1), (2, 3, 1, 1), (2, 3, 5, 4), (2, 5, 1), (2, 4), (2, 3, 5), (2,)])
@@ -28,3 +30,8 @@ def test_distances() -> None:
     assert apart(base[:1], base[:1] * (1 + 1e-7)) == 0.0
     assert apart(base, base[:, :1]) == 0.0
     assert apart(base[:1], torch.tensor([[torch.nan, 4.0]])) == pytest.approx(0.6)
+
+
+def test_maps_of_objects_are_called_so() -> None:
+    with pytest.raises(SpecError, match=r"not one of type object: pass maps.astype\(float\)"):
+        map_tensor(pd.DataFrame([[1.0, 2.0]], dtype=object))

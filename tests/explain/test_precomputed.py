@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from shift_invariant import context_of, explain
@@ -92,3 +93,10 @@ def test_what_the_reader_must_know(net: nn.Module) -> None:
     assert Precomputed(maps=maps).check(net, X[:2], TARGETS[:2]) == ("The maps of precomputed contain NaN or infinity.",)
     with pytest.raises(SpecError, match="'explainer' of explainer 'precomputed' must be an Explainer"):
         Precomputed(maps=X, explainer=len)
+
+
+def test_rows_that_just_count_are_not_compared() -> None:
+    maps = pd.DataFrame(X.numpy(), columns=list("abc"))
+    Precomputed(maps=maps).check_order(list("abc"), [2, 0, 3, 1])
+    with pytest.raises(InputError, match="Row 0 of the explanations is called 1, and row 0 of the inputs 2"):
+        Precomputed(maps=maps.loc[[1, 0, 3, 2]]).check_order(list("abc"), [2, 0, 3, 1])

@@ -9,15 +9,17 @@ import pytest
 import shap
 import torch
 import xgboost
+from shap.utils._legacy import DenseData
 from shift_invariant import context_of
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from veracity import Audit
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.models import evaluating
 from veracity.explain import Shap, TreeShap, as_explainer
+from veracity.explain.shap_calls import content_of
 from veracity.models import as_model
 
 RNG = np.random.default_rng(0)
@@ -207,6 +209,21 @@ def test_refusals_are_one_sentence(made: Any, model: Any, sentence: str) -> None
         as_explainer(made()).check(module, x, TARGETS)
 
 
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (
+            shap.TreeExplainer,
+            r"shap.TreeExplainer is a class: pass an object of it, shap.TreeExplainer\(model, ...\), or Shap\(kind='tree'\)",
+        ),
+        (shap.Explainer, r"shap.Explainer is a class: pass an object of it, shap.Explainer\(model, ...\).$"),
+    ],
+)
+def test_classes_of_shap_are_refused(kind: type, sentence: str) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        as_explainer(kind)
+
+
 def audit(value: Any, scores: Sequence[str], folder: Path, model: Any = FOREST, x: Any = FEW, **settings: Any) -> Any:
     module = model if isinstance(model, nn.Module) else as_model("model", model)
     return Audit(models=module, inputs=x, explainers=[value], scores=list(scores), controls=False, companions=False, **settings).run(
@@ -220,3 +237,22 @@ def test_other_weights_are_refused_with_what_to_pass_instead(tmp_path: Path) -> 
         audit(shap.DeepExplainer(model, x), ["fast_gef"], tmp_path, model, x)
     with pytest.raises(InputError, match="one fitted model"):
         audit(shap.DeepExplainer(model, x), ["mprt"], tmp_path, model, x)
+
+
+def test_explainers_that_give_other_values_have_another_key() -> None:
+    model, rows = net(), torch.tensor(X[:6]).float()
+    halves, pairs = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+    made = [
+        shap.GradientExplainer(model, rows),
+        shap.GradientExplainer(model, rows, local_smoothing=0.5),
+        shap.KernelExplainer(LOGISTIC.predict_proba, X[:6]),
+        *(
+            shap.KernelExplainer(LOGISTIC.predict_proba, DenseData(X[:6], ["one", "two"], [np.array(one) for one in groups]))
+            for groups in (halves, pairs)
+        ),
+    ]
+    keys = [content_of(one) for one in made]
+    assert len(set(keys)) == len(made)
+    assert content_of(shap.GradientExplainer(model, rows, local_smoothing=0.5)) == keys[1]
+    made[1].shap_values(rows[:2], nsamples=3)
+    assert [content_of(one) for one in made] == keys, "the key stays after use"

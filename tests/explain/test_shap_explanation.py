@@ -4,14 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import shap
 import torch
 import xgboost
 from sklearn.ensemble import RandomForestClassifier
 
-from veracity import Audit
+from veracity import Audit, score
 from veracity.core.errors import InputError
+from veracity.explain.shap_explanation import GivenShap
+from veracity.explain.shap_outputs import ExplainedOutput
 from veracity.models import as_model
 
 RNG = np.random.default_rng(0)
@@ -35,6 +38,19 @@ def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
     assert values[0] == pytest.approx(values[2])
 
 
+def test_an_explanation_is_scored_in_one_call() -> None:
+    frame = pd.DataFrame(X[:5], columns=list("abcd"))
+    forest = RandomForestClassifier(4, random_state=0).fit(pd.DataFrame(X, columns=frame.columns), X[:, 0] > 0)
+    tree = shap.TreeExplainer(forest)
+    maps = tree(frame).values[np.arange(5), :, forest.predict_proba(frame).argmax(1)]
+    given: dict[str, Any] = {"scores": ["pixel_flipping"], "controls": False, "companions": False}
+    found = [score(forest, frame, one, **given).table()["value"].item() for one in (maps, tree(frame), {"tree": tree(frame)})]
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] == pytest.approx(found[2])
+    again = score(forest, frame, tree(frame), explainer=tree, **{**given, "scores": ["max_sensitivity"]})
+    assert again.failures().empty
+
+
 def test_explanations_of_other_inputs_are_refused(tmp_path: Path) -> None:
     tree = shap.TreeExplainer(FOREST)
     with pytest.raises(InputError, match=r"Sample 0 of the shap\.Explanation is not sample 0 of the inputs"):
@@ -53,3 +69,20 @@ def test_one_class_is_recognised_from_all_rows(tmp_path: Path) -> None:
     ]
     np.testing.assert_allclose(maps[1], maps[0], atol=1e-9)
     np.testing.assert_allclose(maps[2], maps[0], atol=1e-9)
+
+
+def test_base_values_of_all_classes_beside_values_of_one(tmp_path: Path) -> None:
+    tree = shap.TreeExplainer(FOREST)
+    values = tree(X[:5]).values[..., 1]
+    with pytest.raises(InputError, match="2 base values for values of 1 output and 5 samples: give one for each output"):
+        audit(shap.Explanation(values=values, base_values=tree.expected_value), ["complexity"], tmp_path)
+    audit(shap.Explanation(values=values, base_values=tree.expected_value[1]), ["complexity"], tmp_path)
+
+
+def test_as_many_classes_as_samples_have_one_base_value_each() -> None:
+    weight = torch.tensor(RNG.normal(size=(40, 4)))
+    model = torch.nn.Linear(4, 40, dtype=torch.float64)
+    model.load_state_dict({"weight": weight, "bias": torch.arange(40.0)})
+    x = torch.tensor(RNG.normal(size=(40, 4)))
+    given = GivenShap.of(shap.Explanation(values=(x[:, :, None] * weight.T).numpy(), base_values=np.arange(40.0)))
+    assert given.prepare(x).explained_by(model, x, ()) == ExplainedOutput()

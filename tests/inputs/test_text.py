@@ -218,6 +218,8 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
         ),
         (lambda: TextInputs("dull", tokenizer()), "a list of at least one text"),
         (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
+        (lambda: TextInputs(["dull", ""], tokenizer()).shape, "Text 1 is empty or holds only special tokens, so there .*: leave it out"),
+        (lambda: TextInputs(["", "a film", " "], tokenizer(), unit="word").shape, "Texts 0, 2 are empty or hold only special tokens"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3).long()), "pass TextInputs.of_encoding"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3).long(), mask=4), "need the number of the token that fills short texts"),
@@ -255,3 +257,12 @@ def test_a_baseline_that_changes_nothing_is_refused(baseline):
     asked = Audit(models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], scores=scores)
     with pytest.raises(SpecError, match=f"The baseline '{baseline}' .* changes nothing in texts"):
         asked.prepare()
+
+
+def test_a_special_token_inside_a_text_is_no_unit():
+    texts = ["a [SEP] fine film", "dull"]
+    coded = tokenizer()(texts, padding=True, return_tensors="pt")
+    for unit in ("word", "token"):
+        for inputs in (TextInputs.of_encoding(coded, tokenizer(), unit=unit), TextInputs(texts, tokenizer(), unit=unit)):
+            assert inputs.units[0].tolist() == [-1, 0, -1, 1, 2, -1]
+            assert inputs.words(0) == ["a", "fine", "film"]

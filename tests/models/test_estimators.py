@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import veracity
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, Note
 from veracity.core.targets import Outputs
 from veracity.models import EstimatorModel, as_model
 
@@ -70,7 +74,7 @@ def test_labels_are_those_of_the_fit(tmp_path: Path) -> None:
     settings |= {"controls": False, "companions": False}
     result = veracity.Audit(**settings, targets=names[::10]).run(tmp_path / "run", progress=False)
     assert result.manifest["models"]["model"]["accuracy"] == pytest.approx(np.mean(forest.predict(X[::10]) == names[::10]))
-    with pytest.raises(InputError, match=r"The target 'd' is none of the classes that the model was fitted on: a, b, c."):
+    with pytest.raises(InputError, match=r"The target 'd' is not one of the classes that the model was fitted on: a, b, c."):
         veracity.Audit(**settings, targets=["d"] * 15).resolve()
 
 
@@ -113,3 +117,34 @@ def test_training_labels_are_those_of_the_fit() -> None:
         assert training is not None
         found[name] = training.labels.tolist()
     assert found["numbers"] == found["names"] == found["from one"] == Y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (LinearSVC(random_state=0).fit(X, Y), "LinearSVC has no predict_proba: its decision_function is explained, and read as logits."),
+        (KMeans(3, n_init=1, random_state=0).fit(X), "gives the number of a cluster, .*: pass a function that returns a score for each"),
+        (make_pipeline(StandardScaler(), KMeans(3, n_init=1, random_state=0)).fit(X), "predict of KMeans gives the number of a cluster"),
+        (RandomForestClassifier(2, random_state=0).fit(X, Y).predict, "number of a class, .*: pass the estimator itself"),
+    ],
+    ids=["svc", "kmeans", "pipeline", "predict"],
+)
+def test_what_is_explained_without_probabilities_is_noted(model: Any, sentence: str) -> None:
+    settings: dict[str, Any] = {"explainers": ["feature_ablation"], "scores": ["sparseness"], "controls": False, "companions": False}
+    with pytest.warns(Note, match=sentence):
+        plan = veracity.Audit(models=model, inputs=X[::30], **settings).prepare()
+    assert any(re.search(sentence, note["text"]) for note in plan.notes)
+
+
+@pytest.mark.parametrize("estimator", [Ridge(), LogisticRegression(max_iter=500), RandomForestClassifier(2)])
+def test_regressors_and_probabilities_need_no_note(estimator: Any) -> None:
+    model = as_model("m", estimator.fit(X, Y))
+    assert isinstance(model, EstimatorModel)
+    assert model.caveat is None
+
+
+def test_the_forecast_of_a_model_without_gradients_counts_forward_passes() -> None:
+    forest = RandomForestClassifier(2, max_depth=2, random_state=0).fit(X, Y)
+    settings: dict[str, Any] = {"explainers": ["feature_ablation"], "scores": ["sparseness"], "controls": False, "companions": False}
+    cost = veracity.Audit(models=forest, inputs=X[::30], **settings).forecast(progress=False)
+    assert (cost.forward, cost.backward) == (5 * 5, 0)

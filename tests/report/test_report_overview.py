@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,31 @@ def test_the_table_is_drawn_with_its_arrows() -> None:
     assert "Assumption" not in str(draw("overview", bare))
 
 
+def test_names_break_after_underscores_and_long_intervals_after_commas() -> None:
+    wide = [row("random_gaussian", 0.5, control=True), row("a", 0.0, low=0.0, high=0.0, unseen=0.2)]
+    (data,) = overview_data(wide, ["fast_gef"], ["net"], ())
+    drawn = str(draw("overview", data))
+    assert "random_<wbr/>gaussian" in drawn
+    assert data.rows[0].cells[0].ends == "all equal, unseen ≤ 20 %"
+    assert "<small>all equal</small><small>unseen ≤ 20 %</small>" in drawn
+
+
+@pytest.mark.parametrize(("name", "least"), [("pale", 4.5), ("quiet", 4.5), ("behind", 1.9)])
+def test_pale_numbers_and_curves_stand_out_from_the_paper(name: str, least: float) -> None:
+    style = resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8")
+    light, dark = (dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", part)) for part in style.split("prefers-color-scheme: dark", 2)[:2])
+    for colours, needed in ((light, least), (dark, max(least, 3.0))):
+        first, second = sorted((luminance(colours[name]), luminance(colours["paper"])), reverse=True)
+        assert (first + 0.05) / (second + 0.05) >= needed
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of WCAG 2."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def test_names_in_the_table_are_escaped() -> None:
     (data,) = overview_data([row(EVIL, 0.5, EVIL_TOO, EVIL), row("b", 0.5, EVIL_TOO, EVIL)], [EVIL_TOO], [EVIL], ())
     drawn = str(draw("overview", data)) + "".join(leaders([data, data]))
@@ -258,7 +284,7 @@ def test_assumptions_that_often_fail_are_named() -> None:
     often = Assumed(model="net", score="pixel_flipping", assumption="x", holds=2, n=10, text="")
     seldom = Assumed(model="net", score="ris", assumption="x", holds=19, n=20, text="")
     assert [text(item) for item in failing([seldom, often], ["net"])] == [
-        "What a score assumes about the model often fails for pixel flipping (8 of 10 samples)."
+        "What a score assumes about the model fails on a tenth of the samples or more for pixel flipping (8 of 10 samples)."
     ]
     assert "of every score hold" in failing([seldom], ["net"])[0]
     assert failing([], ["net"]) == []

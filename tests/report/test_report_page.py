@@ -11,13 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 from report_runs import CONTROLS, EXPLAINERS, MODELS, Observed, digit_pairs, digits_run, series_run, stored
+from torch import nn
 
+from veracity import Audit
 from veracity.core.errors import StoreError
 from veracity.core.scores import Reads, Score
 from veracity.core.wording import percentage
+from veracity.explain.importances import Importances
 from veracity.report import render
+from veracity.report.page import samples_in_words
+from veracity.report.reading import read
+from veracity.report.section import plain_definition, section_answer
+from veracity.report.wording import capital
 from veracity.results import Result, WorstPair
 from veracity.scores import ActionFloor, Equivariance, ModelInvariance, SelfAgreement
 
@@ -35,6 +43,26 @@ def html(run: Result) -> str:
 @pytest.fixture(scope="module")
 def page(html: str) -> Page:
     return Page(html)
+
+
+def test_notes_begin_with_a_capital_and_definitions_name_no_equation_of_an_unnamed_paper() -> None:
+    assert [capital(text) for text in ("masked values", "'gef' is", "my_map is", "", "x")] == [
+        "Masked values",
+        "'gef' is",
+        "my_map is",
+        "",
+        "X",
+    ]
+    assert plain_definition("Correlation of both (eq. 24); higher is better (eq. 2 and 3).") == "Correlation of both; higher is better."
+
+
+def test_samples_are_named_by_what_they_are() -> None:
+    parts = [{"name": "image", "shape": [1, 8, 8]}, {"name": "age", "shape": []}]
+    several = samples_in_words({"samples": 8, "shape": [65], "parts": parts})
+    assert several == "8: image (1 \N{MULTIPLICATION SIGN} 8 \N{MULTIPLICATION SIGN} 8) and age (1)"
+    assert samples_in_words({"samples": 1, "shape": [5], "features": {"names": ["a", "b"]}}) == "1 row of 2 features"
+    assert samples_in_words({"samples": 2000, "shape": [5]}) == "2,000 of 5 values"
+    assert samples_in_words({"samples": 3, "shape": [3, 4, 4]}) == "3 of shape 3 \N{MULTIPLICATION SIGN} 4 \N{MULTIPLICATION SIGN} 4"
 
 
 def test_nothing_is_fetched_from_outside(html: str, page: Page) -> None:
@@ -241,3 +269,13 @@ def test_a_notebook_shows_the_page_in_a_frame(tmp_path: Path) -> None:
     shown = run._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     assert unescape(shown.split('"')[1]) == render(run)
+
+
+def test_one_map_for_all_samples_is_no_merit(tmp_path: Path) -> None:
+    net, x = nn.Linear(3, 2).eval(), torch.rand(6, 3)
+    explainers = {"fixed": Importances(values=torch.tensor([1.0, 2.0, 0.5])), "gradient": "gradient"}
+    run = Audit(models=net, inputs=x, explainers=explainers, scores=["max_sensitivity", "insertion"]).run(tmp_path / "run", progress=False)
+    reading = read(run)
+    said = {score: " ".join(map(str, section_answer(reading, score).sentences)) for score in ("max_sensitivity", "insertion")}
+    assert '<span class="id">fixed</span> gives every sample the same map' in said["max_sensitivity"]
+    assert "the same map" not in said["insertion"]

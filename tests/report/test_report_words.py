@@ -31,9 +31,33 @@ def test_shares_are_signed_and_relative_to_the_largest_word_of_the_line() -> Non
     assert line.shares == (0.25, -1.0, 0.0)
     html = str(draw_words([Text(sample=7, lines=(line,))]))
     assert "Sample 7" in html
-    assert '<span class="for" style="--share:14%" title="+0.25">a</span>' in html
-    assert '<span class="against" style="--share:55%" title="-1.00">dull</span>' in html
+    assert '<span class="for" style="--share:14%">a<small>0.50</small></span>' in html
+    assert '<span class="against" style="--share:55%">dull<small>\N{MINUS SIGN}2.00</small></span>' in html
     assert "&lt;b&gt;" in html
+
+
+def test_words_without_signs_do_not_speak_for_a_class() -> None:
+    line = word_line("rollout", ["a", "film"], np.array([2e-9, 1e-9]), signed=False)
+    assert line.values == ("2.0e\N{MINUS SIGN}09", "1.0e\N{MINUS SIGN}09")
+    html = str(draw_words([Text(sample=0, lines=(line,), about=(("predicted", "<i>"), ("label", "good")))]))
+    assert 'class="much"' in html
+    assert 'class="for"' not in html
+    assert "predicted</span> &lt;i&gt;" in html
+
+
+def test_texts_have_their_predicted_class_and_their_label(run: Result, tmp_path: Path) -> None:
+    inputs = TextInputs(TEXTS, tokenizer(), unit="word")
+    asked = Audit(models=text_model(), inputs=inputs, targets=[1] * len(TEXTS), target=0, explainers=["saliency"], scores=["sparseness"])
+    result = asked.run(tmp_path / "run", progress=False)
+    classes = result.manifest["models"]["model"]["classes"]
+    assert classes["label"] == ["1"] * len(TEXTS)
+    assert classes["explained"] == ["0"] * len(TEXTS)
+    predicted = run.manifest["models"]["model"]["classes"]["predicted"]
+    assert [predicted[place] for place in (2, 1, 3, 0)] == classes["predicted"]
+    page = result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"predicted</span> {classes['predicted'][0]}" in page
+    assert "saliency</span> has no signs" in page
+    assert f"{len(TEXTS)} texts of up to" in page
 
 
 def test_the_manifest_keeps_the_words_in_the_order_of_the_samples(run: Result) -> None:

@@ -33,6 +33,14 @@ def test_by_hand():
     assert FaithfulnessCorrelation().values(measured).item() != pytest.approx(0.5)
 
 
+def test_a_sample_with_one_subset_is_undefined_and_not_without_response():
+    flat, steep = [[2.0], [2.0], [2.0]], [[1.0], [3.0], [2.0]]
+    measured = Measured({"attributed": np.array([flat, flat, steep]), "drop": np.array([flat, steep, flat])})
+    score = FaithfulnessCorrelation()
+    assert score.no_response(measured).tolist() == [False, True, False]
+    assert np.isnan(score.values(measured)[:, 0]).all()
+
+
 @pytest.mark.parametrize("softmax", [False, True])
 def test_as_equation_24_reads(softmax):
     x, explanation, net = inputs(3, 1, 4, 4), inputs(3, 1, 4, 4, seed=2), small_mlp(16)

@@ -39,7 +39,7 @@ def test_a_single_probability_is_that_of_yes():
 
 @pytest.mark.parametrize("scores", [torch.tensor([[0.2, 6.63]]), torch.tensor([[0.7]]), torch.tensor([[-3.0]])])
 def test_raw_outputs_are_not_taken_for_probabilities(scores):
-    with pytest.raises(InputError, match="softmax=True needs probabilities, but the model's raw outputs are none"):
+    with pytest.raises(InputError, match="softmax=True needs probabilities, but the model's outputs are not probabilities"):
         prediction(reading(scores, kind=Outputs.RAW), softmax=True)
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_class_has_no_probability():
     for scores in (torch.tensor([[5.0]]), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 2.0, 3.0]])):
         read = Reading(torch.tensor([0]), {Reads.SCORES: scores, Reads.OUTPUT: output})
         assert prediction(read, softmax=False).item() == scores[0, 0]
-        with pytest.raises(InputError, match="pass softmax=False"):
+        with pytest.raises(InputError, match="softmax=False"):
             prediction(read, softmax=True)
 
 

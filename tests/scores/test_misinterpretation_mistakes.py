@@ -104,7 +104,7 @@ def test_a_fixed_target_does_not_follow(tmp_path: Path) -> None:
 
 def test_a_model_with_one_output(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 1)).double().eval()
-    with pytest.raises(InputError, match="needs a model with an output for each of at least two classes, and 'net' has none"):
+    with pytest.raises(InputError, match="needs a model with one output for each of at least two classes, unlike 'net'"):
         audit_of(net, images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=None).prepare()
 
 

@@ -20,9 +20,11 @@ from veracity.engine.admission import admit, take
 from veracity.engine.memory import Budget
 from veracity.perturb import Crop, CyclicShift, Dihedral, ShiftedBoxes
 from veracity.scores import (
+    Deletion,
     Equivariance,
     FaithfulnessCorrelation,
     FastGEF,
+    Insertion,
     ModelEquivariance,
     ModelInvariance,
     PixelFlipping,
@@ -177,9 +179,12 @@ def trial_target() -> Segmentation:
 @pytest.mark.parametrize(
     ("score", "sentence"),
     [
-        (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, and 'model' has none"),
+        (WorstLoss(radius=0.1), "needs a model with one output for each of at least two classes, unlike 'model'"),
         (RandomLogit(), "Another class than the target needs at least 2 outputs, but the model has 1"),
-        (PixelFlipping(), "softmax=True needs probabilities, but the model's raw outputs are none .*: pass softmax=False"),
+        (
+            PixelFlipping(softmax=True),
+            "needs probabilities, but the model's outputs are not probabilities .*: pass PixelFlipping\\(softmax=False\\)",
+        ),
     ],
 )
 def test_scores_of_classes_refuse_a_regression(tmp_path: Path, score: Any, sentence: str) -> None:
@@ -189,6 +194,34 @@ def test_scores_of_classes_refuse_a_regression(tmp_path: Path, score: Any, sente
     except InputError as error:
         said = str(error)
     assert re.search(sentence, said)
+
+
+def test_curves_read_the_score_of_models_without_probabilities(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"models": seeded(lambda: nn.Linear(6, 1)), "inputs": rows(4), "targets": rows(4).sum(1)}
+    chosen, told = (measured(tmp_path / str(n), **given, scores=[one]) for n, one in enumerate(("deletion", Deletion(softmax=False))))
+    assert chosen.failures().empty
+    assert chosen.manifest["score_specs"] == told.manifest["score_specs"]
+    assert values(chosen) == values(told)
+    said = "deletion reads the explained score itself (softmax=False), because the model gives no probability of it."
+    assert said in [note["text"] for note in chosen.manifest["notes"]]
+    assert said not in [note["text"] for note in told.manifest["notes"]]
+
+
+@pytest.mark.parametrize(
+    ("net", "data", "target", "softmax"),
+    [
+        (segmenter, images, "predicted", False),
+        (lambda: seeded(nn.Flatten, lambda: nn.Linear(36, 3)), images, "predicted", True),
+        (lambda: seeded(nn.Flatten, lambda: nn.Linear(36, 1)), images, "predicted", True),
+        (lambda: seeded(nn.Flatten, lambda: nn.Linear(36, 3)), images, lambda output: output[:, 0] - output[:, 1], False),
+        (net_of_values, images, "predicted", False),
+    ],
+)
+def test_a_probability_is_read_only_of_a_class(net: Any, data: Any, target: Any, softmax: bool) -> None:
+    given: dict[str, Any] = {"models": net(), "inputs": data(), "target": target, "explainers": ["gradient"], "controls": False}
+    plan = Audit(**given, scores=["insertion"]).prepare()
+    assert plan.problem.scores["insertion"] == Insertion(softmax=softmax)
+    assert plan.problem.scores["model_faithfulness"].spec()["softmax"] is softmax
 
 
 @pytest.mark.parametrize(

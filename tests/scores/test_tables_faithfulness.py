@@ -151,6 +151,6 @@ def test_a_note_says_that_explainers_and_masks_have_two_baselines(shift: float, 
     inputs = TableInputs.of_array(x) if table else x
     settings: dict[str, Any] = {"explainers": ["integrated_gradients", "gradient"], "scores": ["pixel_flipping"], "outputs": "raw"}
     notes = Audit(models=nn.Linear(2, 2).eval(), inputs=inputs, **settings).prepare().notes
-    found = [(note["explainer"], note["text"]) for note in notes if "compares with" in note["text"]]
+    found = [(note["explainer"], note["text"]) for note in notes if "its baseline is" in note["text"]]
     assert [label for label, _ in found] == (["integrated_gradients"] if said else [])
-    assert all(text.startswith("it compares with 0, and masks put the mean of each column") for _, text in found)
+    assert all(text.startswith("its baseline is 0, but masked values become the mean of their column") for _, text in found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -45,6 +47,28 @@ class StoreError(VeracityError):
 
 class Note(UserWarning):
     """A warning that readers of the result must know."""
+
+
+THROUGH = ("contextlib", "functools")
+"""Modules that stand between our functions and their callers."""
+
+
+def warn(text: str) -> None:
+    """Warn with a Note at the line that called this package, which is what the user wrote."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_back is not None and ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(text, Note, stacklevel=2)
+        return
+    known = frame.f_globals
+    place = {"filename": frame.f_code.co_filename, "lineno": frame.f_lineno, "module": known.get("__name__", "")}
+    warnings.warn_explicit(text, Note, **place, registry=known.setdefault("__warningregistry__", {}))
+
+
+def ours(module: str) -> bool:
+    """Whether a module belongs to this package, or only passes calls on."""
+    return module in THROUGH or module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> SpecError:

@@ -167,6 +167,6 @@ def other_baseline(features: Features, baseline: Any) -> str:
     if not bool(((features.centre().double() - baseline).abs() > CLOSE * features.scales.double()).any()):
         return ""
     return (
-        f"it compares with {baseline:g}, and masks put the mean of each column: pass inputs=TableInputs.of_array(x), so that both take the "
-        f"mean, or scores with perturb_baseline={baseline:g}."
+        f"its baseline is {baseline:g}, but masked values become the mean of their column: pass inputs=TableInputs.of_array(x), so that "
+        f"both take the mean, or scores with perturb_baseline={baseline:g}."
     )

@@ -268,6 +268,18 @@ def shown_words(inputs: Inputs) -> list[list[str]]:
     return found if any(found) else []
 
 
+def whole(inputs: Any) -> Any:
+    """The data set that samples were selected from."""
+    return whole(inputs.inputs) if isinstance(inputs, Subset) else inputs
+
+
+def shown_parts(inputs: Inputs) -> list[dict[str, Any]]:
+    """The name and the shape of each explained array of a sample; empty if the samples are single arrays."""
+    found = whole(inputs)
+    names = getattr(found, "explained", ()) if hasattr(found, "parts") else ()
+    return [{"name": name, "shape": list(found.parts[name].shape[1:])} for name in names] if len(names) > 1 else []
+
+
 def check_readable(tensor: Tensor, what: str) -> None:
     """Raise if a tensor is sparse, nested, quantised or without memory; `what` names it in the error."""
     problems = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any, Generic, TypeVar
 
-from veracity.core.errors import Note, SpecError, error_text, unknown
+from veracity.core.errors import SpecError, error_text, unknown, warn
 from veracity.core.settings import Checking, check_settings, short_repr
 
 T = TypeVar("T")
@@ -55,7 +54,7 @@ class Registry(Generic[T]):
             try:
                 yield self[name]
             except SpecError as error:
-                warnings.warn(str(error), Note, stacklevel=2)
+                warn(str(error))
 
     def build(self, spec: str | Mapping[str, Any] | T) -> T:
         """A component from its name, from {name, settings} or from its class; a component is returned as it is."""

@@ -14,16 +14,20 @@ from veracity.core.dense_targets import target_for
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.models import check_weights, device_of, evaluating, out_of_memory, weight_type
+from veracity.core.models import View, check_weights, device_of, evaluating, out_of_memory, weight_type
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
 from veracity.engine.memory import Budget, budget_for
 from veracity.engine.predictions import correct_samples, declared, recognise, share_correct
 from veracity.engine.problem import AuditedModel
+from veracity.inputs.several import PartsModel
 from veracity.models import Converted, readable_output
+from veracity.scores.faithfulness.masked import why_no_probability
 
 FEW = 4
 """How many inputs a model gets alone and together."""
+SHOWN = 64
+"""How many outputs show whether they are probabilities."""
 MIXED, ROUNDING = 1e-3, 16
 """A change of outputs is more than rounding above this share of the largest output, and above this multiple of the coarsest precision."""
 MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
@@ -77,8 +81,16 @@ def admit(
         predicted=None if classes is None else decided.argmax(1),
         mixing=mixing,
         target=target,
+        uncertain=why_uncertain(viewed[:SHOWN], decided[:SHOWN], kind, dense=deciding is not module),
     )
     return audited, accuracy
+
+
+def why_uncertain(scores: Tensor, decided: Tensor, kind: Outputs, *, dense: bool) -> str:
+    """What a probability of the explained scores (N, K) would need, from the outputs (N, ...) that decide; "" if there is one."""
+    read = kind.read_decisions(decided) if dense else kind.read(decided)
+    raw = "probabilities, but the model's outputs are raw values" if kind is Outputs.RAW else ""
+    return why_no_probability(scores, read) or raw
 
 
 def check_ready(name: str, module: nn.Module) -> None:
@@ -117,10 +129,21 @@ def first_pass(
 
 def refusal(name: str, module: nn.Module, signals: Signals, error: Exception, what: str = "inputs") -> InputError:
     """The error for a model that fails on samples, with its own message, and how to convert samples of another type."""
-    shape, kind = tuple(signals.values.shape), str(signals.values.dtype).removeprefix("torch.")
+    shape, kind = shown_shape(module, signals), str(signals.values.dtype).removeprefix("torch.")
     own = next((one.dtype for one in module.parameters() if one.is_floating_point()), signals.values.dtype)
     fix = "" if own is signals.values.dtype else f" (convert them with .to({own}))"
     return InputError(f"Model '{name}' cannot take {what} of shape {shape} and type {kind}{fix}: {' '.join(str(error).split())[:200]}")
+
+
+def shown_shape(module: nn.Module, signals: Signals) -> str:
+    """The shape of values, or of every part if samples have several."""
+    view = module
+    while isinstance(view, View):
+        if isinstance(view, PartsModel):
+            parts = view.by_part(signals.values, *signals.structure)
+            return ", ".join(f"{tuple(part.shape)} ({name})" for name, part in parts.items())
+        view = view.model
+    return str(tuple(signals.values.shape))
 
 
 def check_output(name: str, output: Any) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from veracity.core.dense_targets import target_for
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import check_weights, device_of, evaluating
@@ -21,7 +22,7 @@ from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Reads
 from veracity.core.snapshot import preserve_state
-from veracity.core.targets import Outputs
+from veracity.core.targets import Predicted, Target
 from veracity.core.training import CrossTrained
 from veracity.core.wording import count
 from veracity.explain import Saliency
@@ -58,13 +59,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Sight:
-    """What two inputs show of a model: the module on values and structure, the inputs, their predicted classes, the kind of outputs,
-    whether it has weights, and the operations of one row per second of budget."""
+    """What two inputs show of a model: the module on values and structure, the inputs, their predicted classes, whether it has
+    weights, and the operations of one row per second of budget."""
 
     module: nn.Module
     signals: Signals
     targets: Tensor
-    kind: Outputs
     weights: bool
     rows: float
 
@@ -77,6 +77,7 @@ def choose(
     scores: Any,
     symmetry: bool,
     seed: int,
+    target: Target | None = None,
 ) -> Choice:
     """Explainers, scores and samples in the place of those that are None."""
     crossed = any(isinstance(one, CrossTrained) for one in models.values())
@@ -86,7 +87,7 @@ def choose(
     explained = asked is None or any(as_score(one).reads is Reads.EXPLANATION for one in values_of(asked))
     if asked is not None and not (explainers is None and explained):
         return Choice(explainers or (), asked, None, "")
-    sights = [look(inputs, name, one) for name, one in models.items() if isinstance(one, nn.Module)]
+    sights = [look(inputs, name, one, target or Predicted()) for name, one in models.items() if isinstance(one, nn.Module)]
     seen = [one for one in sights if one is not None]
     found, smooth, left_out = fitting_explainers(inputs, seen) if explainers is None else (explainers, True, [])
     free = explainers is None and scores is None and not symmetry and not crossed
@@ -104,8 +105,11 @@ def values_of(scores: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     return list(scores.values()) if isinstance(scores, Mapping) else list(scores)
 
 
-def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
-    """What the first two inputs show of a model; None if it fails on them, which the audit's own checks then explain."""
+def look(inputs: Inputs, name: str, model: nn.Module, target: Target) -> Sight | None:
+    """What the first two inputs show of a model, as explainers of this target see it.
+
+    None if it fails on them, or gives no scores (N, K), which the audit's own checks then explain.
+    """
     try:
         check_weights(name, model)
         module, device = inputs.adapt(model), device_of(model)
@@ -114,12 +118,14 @@ def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
         with evaluating(module), seeded(0, gpus_in_use()), torch.no_grad(), counter:
             first = signals[:1].through(module)
             module, _ = readable_output(module, first)
-            output = signals.through(module)
-        scores = output.reshape(len(signals), -1)
-        operations = OVERHEAD + counter.get_total_flops() / (1 + len(signals))
+            module = target_for(target, signals.through(module)).view(module)
+            scores = signals.through(module)
+        if scores.ndim != 2:
+            return None
+        operations = OVERHEAD + counter.get_total_flops() / (1 + 2 * len(signals))
         budget = SECONDS * RATES.get(device.type, RATES["cuda"]) / operations
         weights = next(module.parameters(), None) is not None
-        return Sight(module, signals, scores.argmax(dim=1), Outputs.detect(output), weights, budget)
+        return Sight(module, signals, scores.argmax(dim=1), weights, budget)
     except Exception:  # a model of others may raise anything
         return None
 
@@ -180,17 +186,15 @@ def samples(inputs: Inputs, seen: Sequence[Sight], explainers: Sequence[str], se
 
 def fitting_scores(seen: Sequence[Sight], *, again: bool, cheap: bool) -> list[Any]:
     """The quick preset as far as it fits: no weights are perturbed where there are none, and nothing is explained `again` if that
-    costs too much. Raw outputs are not read as probabilities."""
-    raw = any(one.kind is Outputs.RAW for one in seen)
+    costs too much."""
     found = []
     for name in PRESETS["quick"].scores:
         kind = SCORES[name]
         need = needs(kind(), Saliency())
         if (need.weights and not all(one.weights for one in seen)) or (need.anew and not again):
             continue
-        fits = {"softmax": (raw, False), "steps": (cheap, CHEAP_STEPS)}
-        settings = {item.name: fits[item.name][1] for item in fields(kind) if item.name in fits and fits[item.name][0]}
-        found.append({"name": name, **settings} if settings else name)
+        stepped = cheap and any(item.name == "steps" for item in fields(kind))
+        found.append({"name": name, "steps": CHEAP_STEPS} if stepped else name)
     return found
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 
+from veracity.core.errors import InputError
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
@@ -86,6 +87,8 @@ def speed(problem: Problem, name: str, budget: Budget) -> tuple[float, float]:
         forward = best_time(lambda: x.through(model))
         try:
             both = best_time(differentiate)
+        except InputError:  # a model without gradients, whose explainers only need outputs
+            both = forward
         except RuntimeError as error:
             if out_of_memory(error):
                 raise

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from veracity.core.dense_targets import label_map
 from veracity.core.errors import InputError
 from veracity.core.models import unwrap
 from veracity.core.targets import Outputs, class_numbers
+from veracity.engine.problem import AuditedModel
+from veracity.models.base import ForeignModel
+from veracity.models.transformers import config_classes
 
 
 def declared(module: nn.Module) -> Outputs | None:
-    """What an adapter says about the outputs of its model."""
-    found = getattr(unwrap(module), "outputs", None)
-    return found if isinstance(found, Outputs) else None
+    """What an adapter says about the outputs of its model; classifiers of `transformers` give logits."""
+    inner: Any = unwrap(module)
+    found = getattr(inner, "outputs", None)
+    if isinstance(found, Outputs):
+        return found
+    config = getattr(inner, "config", None)
+    classifies = type(inner).__module__.startswith("transformers.") and type(inner).__name__.endswith("Classification")
+    one_of_many = getattr(config, "problem_type", None) in (None, "single_label_classification")
+    return Outputs.LOGITS if classifies and one_of_many and getattr(config, "num_labels", 0) > 1 else None
 
 
 def recognise(rows: Tensor, labels: Tensor | None) -> Outputs:
@@ -67,3 +78,33 @@ def correct_samples(name: str, scores: Tensor, labels: Tensor, outputs: Outputs 
         if outputs is Outputs.RAW:
             return None
         raise
+
+
+def class_titles(module: nn.Module, count: int) -> list[str]:
+    """The names of the classes, as an estimator or the configuration of a `transformers` model has them; else their numbers."""
+    inner: Any = unwrap(module)
+    named = config_classes(module) or []
+    invented = named == [f"LABEL_{number}" for number in range(count)]
+    fitted = getattr(inner, "classes", None) if isinstance(inner, ForeignModel) else None
+    names = fitted or ([] if invented else named)
+    known = isinstance(names, list) and len(names) == count
+    return [str(name) for name in names] if known else [str(number) for number in range(count)]
+
+
+def classes_shown(model: AuditedModel, labels: Tensor | None, count: int) -> dict[str, list[str]]:
+    """The predicted, the true and the explained class of the first samples, by their names if the model has any.
+
+    Empty for a model that does not choose among classes; the explained class stands there only if it is another than the predicted one.
+    """
+    chooses = model.outputs in (Outputs.LOGITS, Outputs.PROBABILITIES)
+    if model.predicted is None or model.classes is None or model.classes < 2 or not chooses:
+        return {}
+    names = class_titles(model.module, model.classes)
+    found = {"predicted": model.predicted}
+    if labels is not None and labels.ndim == 1 and not labels.is_floating_point():
+        found["label"] = labels
+    if model.targets.shape == model.predicted.shape and bool((model.targets != model.predicted.cpu()).any()):
+        found["explained"] = model.targets
+    if any(bool(((numbers < 0) | (numbers >= len(names))).any()) for numbers in found.values()):
+        return {}
+    return {what: [names[number] for number in numbers[:count].tolist()] for what, numbers in found.items()}

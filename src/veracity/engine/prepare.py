@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import platform
-import warnings
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,23 +16,25 @@ from torch import Size, Tensor
 
 from veracity import __version__
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
-from veracity.core.inputs import shown_words
-from veracity.core.scores import Reads, Request, reads_after
+from veracity.core.inputs import shown_parts, shown_words, whole
+from veracity.core.scores import Reads, Request, Score, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
+from veracity.engine.predictions import classes_shown
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.explain import bound_inside
 from veracity.scores import SymmetryScore
+from veracity.scores.faithfulness.masked import MaskingScore
 from veracity.scores.robustness import Misinterpretation, SearchScore
 from veracity.walk.gradient import has_slopes
 
@@ -82,11 +84,35 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
     for model, audited in problem.models.items():
         if audited.classes is None or audited.classes < 2:
             raise InputError(
-                f"The score '{name}' needs a model with an output for each of at least two classes, and '{model}' has none: leave the "
+                f"The score '{name}' needs a model with one output for each of at least two classes, unlike '{model}': leave the "
                 "score out, or pass a classifier."
             )
         if labels is not None:
             class_numbers(labels, audited.classes, f"model '{model}'", fix=f"the score '{name}' needs to know which samples it gets right")
+
+
+def check_probabilities(problem: Problem, left_open: Mapping[str, Score]) -> list[dict[str, str]]:
+    """Notes on scores that read the explained score because a model has no probability of it; raises if one was told to read that."""
+    improbable = {problem.label(name): model.uncertain for name, model in problem.models.items() if model.uncertain}
+    if not improbable:
+        return []
+    model, why = next(iter(improbable.items()))
+    masking = {label: score for label, score in problem.scores.items() if isinstance(score, MaskingScore)}
+    for label, score in masking.items():
+        if score.softmax:
+            call = type(score).__name__
+            raise InputError(
+                f"{call}(softmax=True), the score '{label}', needs {why} (model '{model}'): pass {call}(softmax=False), or leave "
+                "softmax out."
+            )
+    found = [label for label in masking if getattr(left_open.get(label), "softmax", False) is None]
+    verb = "reads" if len(found) == 1 else "read"
+    mixed = len({problem.label(name) for name in problem.models}) > len(improbable)
+    whom, who = (" of every model", f"'{model}'") if mixed else ("", "the model")
+    text = f"{', '.join(found)} {verb} the explained score itself{whom} (softmax=False), because {who} gives no probability of it."
+    if found and mixed:
+        warn(text)
+    return [{"model": "" if mixed else model, "explainer": "", "text": text}] if found else []
 
 
 SHOWN = 10
@@ -120,7 +146,7 @@ def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
                 ranges.append({"model": "", "explainer": job.explainer, "text": text})
     urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
-        warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
+        warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}")
     return urgent + ranges
 
 
@@ -143,10 +169,12 @@ def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
             yield {"model": name, "explainer": "", "text": text}
 
 
-PACKAGES = (
-    *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
-    *("opencv-python-headless", "umap-learn"),
-)
+PACKAGES = ("veracity", "torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
+OPTIONAL = {
+    **{name: name for name in ("captum", "shap", "transformers", "tokenizers", "onnxruntime", "xgboost", "lightgbm", "torch_geometric")},
+    **{"scikit-learn": "sklearn", "opencv-python-headless": "cv2", "umap-learn": "umap"},
+}
+"""Packages that only some results depend on, and the module that is imported if one does."""
 
 
 @dataclass(frozen=True)
@@ -164,11 +192,12 @@ class AuditPlan:
     folds: tuple[dict[str, Any], ...] = ()
     facts: tuple[dict[str, Any], ...] = ()
     calibrations: tuple[dict[str, Any], ...] = ()
+    labels: Tensor | None = None
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
         problem, space = self.problem, self.problem.defaults.space
-        before, words = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs)
+        before, words, parts = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs), shown_parts(problem.inputs)
         return {
             "kind": Kind.AUDIT,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
@@ -182,7 +211,8 @@ class AuditPlan:
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()}
             | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {})
-            | ({"words": words} if words else {}),
+            | ({"words": words, "unit": getattr(whole(problem.inputs), "unit", "word")} if words else {})
+            | ({"parts": parts} if parts else {}),
             "models": {name: self.about(name) for name in self.accuracies},
             **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,
@@ -196,8 +226,11 @@ class AuditPlan:
         problem = self.problem
         parts = [model for key, model in problem.models.items() if problem.label(key) == name]
         hashes = [model.fingerprint for model in parts]
-        whole = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
-        return {"fingerprint": whole, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+        content = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
+        found = {"fingerprint": content, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+        texts = len(shown_words(problem.inputs)) if parts[0].place is None else 0
+        classes = classes_shown(parts[0], self.labels, texts) if texts else {}
+        return {**found, **({"classes": classes} if classes else {})}
 
     def blocks(self) -> dict[str, dict[str, list[int]]]:
         """The samples of every block of a cross-trained model, by the model's name and the first of them."""
@@ -248,7 +281,7 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
     for name, score in problem.scores.items():
         left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
         if isinstance(score, SymmetryScore) and score.reads is Reads.EXPLANATION and left_out:
-            warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
+            warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.")
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
         first = torch.zeros(1, dtype=torch.long)
@@ -292,11 +325,12 @@ def symmetry_text(space: InputSpace, walk: Walk) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
+    """The versions of the packages that a result depends on; of the optional ones, those that were imported."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    used = {package: module for package, module in OPTIONAL.items() if module in sys.modules}
+    for package, module in {**{package: package for package in PACKAGES}, **used}.items():
         try:
             found[package] = version(package)
         except PackageNotFoundError:
-            found[package] = __version__ if package == "veracity" else "not installed"
+            found[package] = str(getattr(sys.modules.get(module), "__version__", __version__ if package == "veracity" else "unknown"))
     return found

@@ -36,6 +36,7 @@ class AuditedModel:
     place      for the model of a fold: its place among the models of all folds
     mixing     how far outputs depend on the other inputs of a batch, as a share; should be 0
     target     which output is explained, for outputs of this shape; None is the target of the audit
+    uncertain  what a probability of the explained score would need, as the end of a sentence; "" if there is one
     """
 
     module: nn.Module
@@ -50,6 +51,7 @@ class AuditedModel:
     place: FoldPlace | None = None
     mixing: float = 0.0
     target: Target | None = None
+    uncertain: str = ""
 
     def read(self, x: Signals) -> Tensor:
         """Probabilities (N, K), or raw outputs, as scores read them."""

@@ -6,7 +6,6 @@ package are tested for that.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -16,11 +15,11 @@ from typing import Any
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import ChangedModelError, InputError, Note, SpecError, VeracityError
+from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError, warn
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.inputs import Signals
-from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.core.models import device_of, evaluating, out_of_memory, unwrap
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.settings import short_repr
@@ -187,10 +186,13 @@ def try_explainers(
             if label not in explainers or explainer.stochastic:
                 explainers[label] = explainer
     for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
+        caveat = getattr(unwrap(model.module), "caveat", None)
+        if isinstance(caveat, str):
+            notes.append({"model": name, "explainer": "", "text": caveat})
         if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
             notes.append({"model": name, "explainer": "", "text": model.doubt})
         if model.mixing:
             notes.append({"model": name, "explainer": "", "text": mixing_note(model.mixing)})
     for note in notes:
-        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
+        warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}")
     return replace(problem, explainers=explainers, mixing=frozenset(mixing)), notes

@@ -82,9 +82,8 @@ class CaptumMethod(Foreign):
     def over_input(self, found: Any, inputs: Tensor) -> Tensor:
         """A layer's attributions as a map over the input's positions, (N, 1, ...); those of the input's shape stay."""
         if not isinstance(found, Tensor):
-            raise InputError(
-                f"{self.name} returned {type(found).__name__} for the layer '{self.layer}', not one tensor: choose another layer."
-            )
+            layer = "its layer" if self.layer is None else f"the layer '{self.layer}'"
+            raise InputError(f"{self.name} returned {type(found).__name__} for {layer}, not one tensor: choose another layer.")
         if found.shape == inputs.shape:
             return found
         if found.ndim != inputs.ndim or found.ndim not in (3, 4, 5):
@@ -118,7 +117,8 @@ class CaptumMethod(Foreign):
         found = attribute(method, ids, targets, settings)
         if not isinstance(found, Tensor) or found.shape[:2] != ids.shape:
             raise InputError(
-                f"{self.name} gives no attributions per token for the layer '{self.layer}': choose a layer that returns (N, tokens, ...)."
+                f"{self.name} gives no attributions per token for {'its layer' if self.layer is None else repr(self.layer)}: choose a "
+                "layer that returns (N, tokens, ...)."
             )
         tokens = found.flatten(2).sum(2) if found.ndim > 2 else found
         return torch.zeros_like(gates).scatter_add_(1, units.clamp(min=0), torch.where(units < 0, 0.0, tokens).to(gates))

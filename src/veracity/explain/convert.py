@@ -21,7 +21,7 @@ from veracity.explain.importances import Importances
 from veracity.explain.maps import is_table
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.shap_calls import is_explanation, is_shap
-from veracity.explain.shap_explainers import ShapObject
+from veracity.explain.shap_explainers import CLASSES, ShapObject
 from veracity.explain.shap_explanation import GivenShap
 
 ACCEPTED = (
@@ -58,6 +58,10 @@ def from_library(value: Any) -> Explainer | None:
         return value()
     if isinstance(value, type) and issubclass(value, captum.attr.Attribution):
         return from_captum(value)
+    if isinstance(value, type) and value.__module__.split(".")[0] == "shap":
+        kind = next((kind for kind, name in CLASSES.items() if name == value.__name__), None)
+        instead = f", or Shap(kind='{kind}')" if kind else ""
+        raise SpecError(f"shap.{value.__name__} is a class: pass an object of it, shap.{value.__name__}(model, ...){instead}.")
     if isinstance(value, captum.attr.Attribution):
         return CaptumMethod(attribution=Remade(value))
     if is_explanation(value):

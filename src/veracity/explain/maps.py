@@ -18,7 +18,9 @@ def map_tensor(value: Any) -> Tensor:
     given = value.to_numpy() if is_table(value) else value
     if isinstance(given, np.ndarray) and given.dtype.kind in "fiub":
         given = torch.from_numpy(np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float32))
-    if not isinstance(given, Tensor) or given.ndim < 2 or given.is_complex():
+    if isinstance(given, np.ndarray) or (isinstance(given, Tensor) and given.is_complex()):
+        raise SpecError(f"precomputed needs maps, a real tensor (samples, ...), not one of type {given.dtype}: pass maps.astype(float).")
+    if not isinstance(given, Tensor) or given.ndim < 2:
         what = (
             f"shape {tuple(given.shape)}"
             if hasattr(given, "shape")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import pandas as pd
 import torch
 from torch import Size, Tensor, nn
 
@@ -108,14 +109,16 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
         return found
 
     def check_order(self, names: Sequence[str] | None, index: Sequence[Any] | None) -> None:
-        """Raise if a DataFrame of maps has other columns or rows than the table of the inputs."""
+        """Raise if a DataFrame of maps has other columns or rows than the table of the inputs; rows that just count have no names."""
         tables = self.maps.values() if isinstance(self.maps, Mapping) else [self.maps]
         for table in (one for one in tables if is_table(one)):
             check_columns([str(name) for name in table.columns], names)
+            if table.index.equals(pd.RangeIndex(len(table))) and isinstance(table.index, pd.RangeIndex):
+                continue
             if index is not None and len(index) == len(table) and list(table.index) != list(index):
                 row = next(row for row, (a, b) in enumerate(zip(table.index, index, strict=True)) if a != b)
                 raise InputError(
-                    f"Row {row} of the explanations is called {table.index[row]!r}, and row {row} of the inputs {index[row]!r}: "
+                    f"Row {row} of the explanations is called {table.index.tolist()[row]!r}, and row {row} of the inputs {index[row]!r}: "
                     "give the explanations in the order of the inputs, maps.loc[inputs.index]."
                 )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core import fingerprint
+from veracity.core.errors import InputError
 
 BY_METHOD = ("TreeExplainer", "LinearExplainer", "KernelExplainer", "DeepExplainer", "GradientExplainer")
 """Explainers that are called by `shap_values`, and so are classes derived from them; the others are called themselves."""
@@ -22,6 +23,7 @@ ON_TENSORS = ("DeepExplainer", "GradientExplainer")
 CONTENT = (
     *("model.children_left", "model.children_right", "model.features", "model.thresholds", "model.values", "model.node_sample_weight"),
     *("model.base_offset", "model.model_output", "model.inner_model", "model.f", "explainer.model", "explainer.data", "data.data"),
+    *("explainer.local_smoothing", "data.groups", "data.group_names", "linearize_link"),
     *("data.weights", "coef", "intercept", "mean", "link", "feature_perturbation", "model_output", "seed"),
 )
 """What a shap explainer's values depend on, beside its masker; the rest changes with use."""
@@ -68,9 +70,14 @@ def values_of(explainer: Any, x: Any, settings: Mapping[str, Any]) -> Values:
 
 
 def per_row(base: Tensor, rows: int, outputs: int) -> Tensor:
-    """Base values as (rows, outputs), from one number, one per output, or one per row."""
-    if base.ndim == 1 and outputs == 1 and len(base) == rows:
-        return base.reshape(rows, 1)
+    """Base values as (rows, outputs), from one number, one per output, or one per row and output; raises on any other number."""
+    if base.numel() == 1:
+        return base.reshape(1, 1).expand(rows, outputs)
+    if base.numel() not in (outputs, rows * outputs):
+        raise InputError(
+            f"shap has {base.numel()} base values for values of {outputs} output{'s' if outputs > 1 else ''} and {rows} samples: give one "
+            "for each output, such as base_values=explainer.expected_value[1] for class 1."
+        )
     return base.reshape(-1, outputs).expand(rows, outputs)
 
 

@@ -226,9 +226,8 @@ class Shap(ShapMethod):
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
             what = type(given[0]).__name__
-            raise InputError(
-                f"shap cannot make a {maker.__name__} for {what}: {reason}; use kind='kernel', which takes any model."
-            ) from error
+            fix = "check its background and settings" if self.kind == "kernel" else "use kind='kernel', which takes any model"
+            raise InputError(f"shap cannot make a {maker.__name__} for {what}: {reason}; {fix}.") from error
 
 
 @EXPLAINERS.add

@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import BARE, Context
+from veracity.core.explainers import BARE, Context, InputObserver
 from veracity.explain.passes import Structure
 from veracity.explain.precomputed import Precomputed, check_columns
 from veracity.explain.shap_calls import Values, per_row
@@ -68,7 +68,8 @@ class GivenShap(Precomputed):
                 f"The shap.Explanation has values of shape {tuple(values.shape[1:])} each, but an input has shape {shape}: "
                 "explain these inputs."
             )
-        return replace(self, shape=shape, few=inputs[:FEW])
+        inner = self.explainer.prepare(inputs) if isinstance(self.explainer, InputObserver) else self.explainer
+        return replace(self, shape=shape, few=inputs[:FEW], explainer=inner)
 
     def spread(self, maps: Tensor, shape: Size) -> Tensor:
         return maps
@@ -81,19 +82,19 @@ class GivenShap(Precomputed):
         explained = self.explained_by(model, inputs, context.structure)
         notes = [margin_note("The shap.Explanation", "shap")] if explained.margin else []
         of_class(self.name, self.given[: len(inputs)], inputs, targets, explained)
+        notes += self.inner.check(model, inputs, targets, context)
         return notes if bool(torch.isfinite(self.given).all()) else [*notes, "The shap.Explanation contains NaN or infinity."]
 
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> GivenShap:
-        return replace(self, explained=self.explained_by(model, inputs, context.structure))
+        inner = None if self.explainer is None else self.explainer.specialise(model, inputs, targets, context)
+        return replace(self, explained=self.explained_by(model, inputs, context.structure), explainer=inner)
 
     def explained_by(self, model: nn.Module, inputs: Tensor, structure: Structure) -> ExplainedOutput:
         """Which output the values explain, from the first rows."""
         x = inputs if self.few is None or structure else self.few.to(inputs)
         rows, values = len(x), self.given[: len(x)]
         outputs = values.shape[-1] if values.ndim > x.ndim else 1
-        base = self.base
-        if base is not None:
-            base = per_row(base[:rows] if base.ndim and len(base) == len(self.given) else base, rows, outputs)
+        base = None if self.base is None else per_row(self.base, len(self.given), outputs)[:rows]
         with torch.no_grad():
             scores = model(x, *structure)
         return explained_output("The shap.Explanation", Values(values, base), scores, x.shape[1:])

@@ -14,7 +14,7 @@ from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import FLOATS, Inputs, TensorInputs, check_readable
 from veracity.inputs.labels import METHODS, split_labels
-from veracity.inputs.several import SeveralInputs
+from veracity.inputs.several import SeveralInputs, in_order
 from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs
 
@@ -42,7 +42,7 @@ def from_samples(given: Any) -> Inputs:
     if isinstance(given, Mapping):
         return from_parts(given)
     if isinstance(given, tuple) and given and all(isinstance(part, (Tensor, np.ndarray)) for part in given):
-        return from_parts({f"input_{number}": part for number, part in enumerate(given)})
+        return from_parts(in_order(given))
     if isinstance(given, (list, tuple)):
         return from_list(given)
     raise InputError(

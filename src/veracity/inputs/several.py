@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,14 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, unknown
+from veracity.core.errors import InputError, listed, unknown
 from veracity.core.inputs import Signals, check_finite
-from veracity.core.models import View, unwrap
+from veracity.core.models import View, unwrap, weight_type
 
 
 @dataclass(frozen=True, eq=False)
 class SeveralInputs:
-    """Samples of several arrays (N, ...) by name. The model gets all of them, by name if it takes these names, else in their order.
+    """Samples of several arrays (N, ...) by name. The model gets all of them by name; in their order if it says no names.
 
     `explain` names the parts that are explained and perturbed: one name, several, or by default all parts in floating point. One part
     keeps its shape; several are laid out in one row per sample. The other parts are carried along unchanged.
@@ -89,11 +89,17 @@ class SeveralInputs:
         )
 
     def adapt(self, model: nn.Module) -> nn.Module:
-        """The model as a module of the explained values and of the parts that are carried along."""
-        explained = {name: (tuple(self.parts[name].shape[1:]), self.parts[name].dtype) for name in self.explained}
-        named = getattr(unwrap(model), "input_names", None)
-        order = named if named is not None and set(named) == set(self.parts) else tuple(self.parts)
-        return PartsModel(model, explained, self.carried, order, takes_names(model, self.parts))
+        """The model as a module of the explained values and of the parts that are carried along.
+
+        It gets numbers in floating point in the type of its weights, and as they are if it has no weights.
+        """
+        kind, explained = weight_type(model), {name: tuple(self.parts[name].shape[1:]) for name in self.explained}
+        kinds = {name: kind or part.dtype for name, part in self.parts.items() if part.is_floating_point()}
+        return PartsModel(model, explained, self.carried, kinds, *call_order(model, tuple(self.parts)))
+
+    def to(self, kind: torch.dtype) -> SeveralInputs:
+        """The same samples with all parts in floating point converted to one type."""
+        return replace(self, parts={name: part.to(kind) if part.is_floating_point() else part for name, part in self.parts.items()})
 
 
 class PartsModel(View):
@@ -104,29 +110,86 @@ class PartsModel(View):
     def __init__(
         self,
         model: nn.Module,
-        explained: dict[str, tuple[tuple[int, ...], torch.dtype]],
+        explained: dict[str, tuple[int, ...]],
         carried: tuple[str, ...],
+        kinds: dict[str, torch.dtype],
         order: tuple[str, ...],
         by_name: bool,
     ) -> None:
         super().__init__(model)
-        self.explained, self.carried, self.order, self.by_name = explained, carried, order, by_name
+        self.explained, self.carried, self.kinds, self.order, self.by_name = explained, carried, kinds, order, by_name
 
     def forward(self, values: Tensor, *structure: Tensor) -> Any:
         """The model's output for values (N, ...) and carried parts."""
-        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape, _ in self.explained.values()], dim=1)
-        parts = zip(rows, self.explained.values(), strict=True)
-        shaped = [row.reshape(len(values), *shape).to(kind) for row, (shape, kind) in parts]
-        named = {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
+        named = self.by_part(values, *structure)
         return self.model(**named) if self.by_name else self.model(*(named[name] for name in self.order))
 
+    def by_part(self, values: Tensor, *structure: Tensor) -> dict[str, Tensor]:
+        """The parts (N, ...) by name."""
+        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape in self.explained.values()], dim=1)
+        shaped = [row.reshape(len(values), *shape) for row, shape in zip(rows, self.explained.values(), strict=True)]
+        parts = {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
+        return {name: part.to(self.kinds.get(name, part.dtype)) for name, part in parts.items()}
 
-def takes_names(model: nn.Module, names: Mapping[str, Any]) -> bool:
-    """Whether a model's forward pass has a parameter of each of these names."""
-    try:
-        known = inspect.signature(unwrap(model).forward).parameters
-    except (TypeError, ValueError):
-        return False
-    needed = {name for name, one in known.items() if one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
-    anything = any(one.kind is one.VAR_KEYWORD for one in known.values())
-    return needed <= set(names) and (anything or all(name in known for name in names))
+
+def in_order(parts: Sequence[Any]) -> dict[str, Any]:
+    """Parts without names, which a model takes in their order.
+
+    >>> in_order("ab")
+    {'input_0': 'a', 'input_1': 'b'}
+    """
+    return {f"input_{place}": part for place, part in enumerate(parts)}
+
+
+def required_names(model: nn.Module) -> set[str]:
+    """The names of what a model cannot be called without; empty if it says none."""
+    inner: Any = unwrap(model)
+    known = getattr(inner, "signature", None)
+    if not isinstance(known, inspect.Signature):
+        if hasattr(inner, "input_names"):
+            return set(inner.input_names or ())
+        try:
+            known = inspect.signature(inner.forward)
+        except (TypeError, ValueError):
+            return set()
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {one.name for one in known.parameters.values() if one.default is one.empty and one.kind not in several}
+
+
+def call_order(model: nn.Module, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """In which order a model takes parts of these names, and whether it takes them by name; raises if it does not know a name.
+
+    The order is that of the parts if they have no names of their own, if the model says none, or if there is only one.
+    """
+    given, inner = tuple(names), unwrap(model)
+    function = getattr(inner, "signature", None)
+    open_ended = isinstance(function, inspect.Signature) and any(one.kind is one.VAR_KEYWORD for one in function.parameters.values())
+    if open_ended and required_names(model) <= set(given):
+        return given, True
+    own: Sequence[str] | None = getattr(inner, "input_names", None)
+    needed, anything, by_name = set(own or ()), False, own is None
+    if own is None and not hasattr(inner, "input_names"):
+        try:
+            parameters = inspect.signature(inner.forward).parameters.values()
+        except (TypeError, ValueError):
+            return given, False
+        if not any(one.kind is one.VAR_POSITIONAL for one in parameters):
+            own = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        needed = {one.name for one in parameters if one.default is one.empty and one.name in (own or ())}
+    if anything and needed <= set(given):
+        return given, True
+    if own is None:
+        return given, False
+    if by_name and needed <= set(given) <= set(own):
+        return given, True
+    if not by_name and set(given) == set(own[: len(given)]):
+        return tuple(own[: len(given)]), False
+    if given == tuple(in_order(given)) or len(given) == len(own) == 1:
+        return given, False
+    strange = [name for name in given if name not in own]
+    what = f"does not know {listed(strange)}" if strange else f"needs {listed([name for name in own if name not in given])} too"
+    raise InputError(
+        f"The inputs are called {listed(given)}, but the model takes {listed(own)} and {what}: give the arrays the model's names, or pass "
+        "a tuple of arrays in its order."
+    )

@@ -24,6 +24,8 @@ from veracity.models.base import scores_in
 from veracity.models.transformers import PipelineModel
 
 Removal = Literal["replace", "blank", "drop"]
+SHOWN = 10
+"""How many empty texts an error names."""
 FIXED = -1
 """The unit of a token that no gate moves: special tokens and padding."""
 
@@ -103,8 +105,7 @@ class TextInputs:
         known = NumbersOnly(mask, tuple(special), pad) if tokenizer is None else tokenizer
         fill = known.pad_token_id
         attended = parts.get("attention_mask", torch.ones_like(ids) if fill is None else (ids != fill).long())
-        fixed = torch.tensor(sorted({*special, *known.all_special_ids} - {known.mask_token_id, known.unk_token_id}), dtype=ids.dtype)
-        given = {**parts, "attention_mask": attended, "special_tokens_mask": torch.isin(ids.cpu(), fixed).long()}
+        given = {**parts, "attention_mask": attended, "special_tokens_mask": special_tokens(ids, known, special)}
         texts = [known.decode(row[kept == 1].tolist(), skip_special_tokens=True) for row, kept in zip(ids, attended, strict=True)]
         removal: Removal = "replace" if known.mask_token_id is not None else "blank"
         tensors = {name: part.cpu() for name, part in given.items() if isinstance(part, Tensor)}
@@ -129,12 +130,22 @@ class TextInputs:
                 raise InputError(f"Text {row} has {longest} tokens, and the model takes {limit}: shorten it, or pass truncate=True.")
             options = {"padding": True, "truncation": True, "max_length": limit}
             coded = self.tokenizer(list(self.texts), return_tensors="pt", return_special_tokens_mask=True, **options)
-        return {name: coded[name] for name in coded}, words_in(coded, len(self.texts))
+        special = coded["special_tokens_mask"] | special_tokens(coded["input_ids"], self.tokenizer)
+        return {**{name: coded[name] for name in coded}, "special_tokens_mask": special}, words_in(coded, len(self.texts))
 
     @cached_property
     def units(self) -> Tensor:
-        """The unit of every token (N, T), numbered from 0 in each text; -1 for tokens that are never perturbed."""
+        """The unit of every token (N, T), numbered from 0 in each text; -1 for tokens that are never perturbed.
+
+        Raises if a text has no unit.
+        """
         free = (self.encoding["attention_mask"] == 1) & (self.encoding["special_tokens_mask"] == 0)
+        empty = (~free.any(1)).nonzero()[:, 0].tolist()
+        if empty:
+            shown = ", ".join(map(str, empty[:SHOWN])) + (", ..." if len(empty) > SHOWN else "")
+            one = "Text {} is empty or holds" if len(empty) == 1 else "Texts {} are empty or hold"
+            which = "it" if len(empty) == 1 else "them"
+            raise InputError(f"{one.format(shown)} only special tokens, so there is nothing to explain: leave {which} out.")
         if self.unit == "token":
             return torch.where(free, free.cumsum(1) - 1, FIXED)
         words = self.coded[1]
@@ -145,8 +156,9 @@ class TextInputs:
             )
         rows = []
         for row, known in enumerate(words):
-            order = {word: number for number, word in enumerate(dict.fromkeys(word for word in known if word is not None))}
-            rows.append([order[word] if word is not None and bool(free[row, at]) else FIXED for at, word in enumerate(known)])
+            kept = [word if bool(free[row, at]) else None for at, word in enumerate(known)]
+            order = {word: number for number, word in enumerate(dict.fromkeys(word for word in kept if word is not None))}
+            rows.append([FIXED if word is None else order[word] for word in kept])
         return torch.tensor(rows)
 
     @property
@@ -214,6 +226,12 @@ class TextInputs:
                 f"Text {int(row)} has {int(count)} tokens, and the model takes {limit}: shorten it, or pass "
                 f"TextInputs(..., length={limit}, truncate=True)."
             )
+
+
+def special_tokens(ids: Tensor, tokenizer: Any, more: Sequence[int] = ()) -> Tensor:
+    """1 for every token (N, T) that is never perturbed, also where the text itself spells it out; else 0."""
+    fixed = {*more, *tokenizer.all_special_ids} - {tokenizer.mask_token_id, tokenizer.unk_token_id}
+    return torch.isin(ids.cpu(), torch.tensor(sorted(fixed), dtype=ids.dtype)).long()
 
 
 def words_in(encoding: Any, count: int) -> list[list[int | None]] | None:

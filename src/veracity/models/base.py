@@ -27,6 +27,7 @@ class ForeignModel(nn.Module, ABC):
     weights    whether it has torch parameters, which a score may perturb
     layers     whether its hidden layers can be watched
     outputs    what its scores are, where the library says so
+    caveat     what readers must know about its scores, if these are not what they may expect
     most_rows  the most rows per call, if the usual number for its device does not suit it
     """
 
@@ -35,6 +36,7 @@ class ForeignModel(nn.Module, ABC):
     weights: ClassVar[bool] = False
     layers: ClassVar[bool] = False
     outputs: Outputs | None = None
+    caveat: str | None = None
     most_rows: ClassVar[int | None] = None
 
     @classmethod

@@ -46,10 +46,25 @@ class EstimatorModel(NumpyModel):
         return not isinstance(owner, type) and hasattr(owner, "fit") and any(hasattr(owner, method) for method in METHODS)
 
     @property
+    def final(self) -> Any:
+        """The estimator; of a pipeline, its last step."""
+        return self.estimator.steps[-1][1] if hasattr(self.estimator, "steps") else self.estimator
+
+    @property
     def title(self) -> str:
         """The estimator's class; of a pipeline, its last step's."""
-        last = self.estimator.steps[-1][1] if hasattr(self.estimator, "steps") else self.estimator
-        return type(last).__name__
+        return type(self.final).__name__
+
+    @property
+    def caveat(self) -> str | None:  # type: ignore[override]
+        """What is explained in the place of probabilities, if that is not a regressor's value."""
+        if self.method == "decision_function" and not hasattr(self.estimator, "predict_proba"):
+            return f"{self.title} has no predict_proba: its decision_function is explained, and read as logits."
+        if self.method != "predict" or (self.classes is None and not hasattr(self.final, "labels_")):
+            return None
+        what, scored = "class" if self.classes else "cluster", best_method(self.estimator) != "predict"
+        fix = "the estimator itself, whose scores are explained" if scored else f"a function that returns a score for each {what}"
+        return f"predict of {self.title} gives the number of a {what}, which is explained as if it were a value: pass {fix}."
 
     @property
     def classes(self) -> list[Any] | None:

@@ -63,39 +63,59 @@ class FunctionModel(NumpyModel):
 
     @property
     def input_names(self) -> tuple[str, ...] | None:
-        """The names of the function's parameters."""
+        """The names of the function's parameters; None if it takes any number of them."""
+        known = [] if self.signature is None else list(self.signature.parameters.values())
+        return (
+            None
+            if self.signature is None or any(one.kind is one.VAR_POSITIONAL for one in known)
+            else tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
+        )
+
+    @property
+    def signature(self) -> inspect.Signature | None:
+        """The parameters of the function; None if it does not tell."""
         try:
-            known = inspect.signature(self.function).parameters.values()
+            return inspect.signature(self.function)
         except (TypeError, ValueError):
             return None
-        return tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
 
-    def predict(self, values: Any, *structure: Any) -> Any:
+    def predict(self, *arrays: Any, **named: Any) -> Any:
         """The function's answer to arrays."""
-        return self.function(values, *structure)
+        return self.function(*arrays, **named)
 
-    def forward(self, values: Tensor, *structure: Tensor) -> Tensor:
+    def forward(self, *parts: Tensor, **named: Tensor) -> Tensor:
         """The function's answer to tensors if it keeps gradients or takes nothing else, else to arrays."""
         if self not in ANSWERS:
-            ANSWERS[self] = self.probe(values[:1], *(part[:1] for part in structure))
+            ANSWERS[self] = self.probe(*(part[:1] for part in parts), **{name: part[:1] for name, part in named.items()})
         if ANSWERS[self] is Answer.ARRAYS:
-            return super().forward(values, *structure)
-        scores = self.function(values, *structure)
+            given = [*parts, *named.values()]
+            answer = self.predict(*map(as_array, parts), **{name: as_array(part) for name, part in named.items()})
+            return self.scored(next((part for part in given if part.requires_grad), given[0]), answer)
+        scores = self.function(*parts, **named)
         return scores if not isinstance(scores, Tensor) else as_scores(scores, self.title)  # the caller reads dicts
 
-    def probe(self, row: Tensor, *structure: Tensor) -> Answer:
+    def probe(self, *parts: Tensor, **named: Tensor) -> Answer:
         """How the function answers one row."""
-        leaf = row.detach().clone().requires_grad_()
         with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")
             try:
-                answer = self.function(leaf, *structure)
+                answer = self.function(*map(as_leaf, parts), **{name: as_leaf(part) for name, part in named.items()})
                 if isinstance(answer, Tensor) and answer.requires_grad:
                     return Answer.DIFFERENTIABLE
             except Exception:  # it may want arrays
                 pass
             try:
-                self.predict(*(part.detach().cpu().numpy() for part in (row, *structure)))
+                self.predict(*map(as_array, parts), **{name: as_array(part) for name, part in named.items()})
             except Exception:  # it may want tensors without a gradient; if not, its own error is shown by the call that follows
                 return Answer.TENSORS
         return Answer.ARRAYS
+
+
+def as_leaf(part: Tensor) -> Tensor:
+    """A copy that gradients can be asked for, if it holds floating-point numbers."""
+    return part.detach().clone().requires_grad_() if part.is_floating_point() else part
+
+
+def as_array(part: Tensor) -> Any:
+    """A tensor as an array."""
+    return part.detach().cpu().numpy()

@@ -7,10 +7,18 @@ from typing import Any
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.models import View
+from veracity.core.models import View, unwrap
 from veracity.core.registry import MODELS
 
 LIBRARY = "transformers."
+
+
+def config_classes(model: nn.Module) -> list[str] | None:
+    """The names of the classes in the configuration of a `transformers` model, in their order; None if it has none."""
+    names = getattr(getattr(unwrap(model), "config", None), "id2label", None)
+    if not isinstance(names, dict) or set(names) != set(range(len(names))):
+        return None
+    return [str(names[number]) for number in range(len(names))] or None
 
 
 @MODELS.add

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode_setting
-from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, to_device
@@ -104,7 +103,7 @@ class OrbitEvaluation:
                 measure(plan, store, progress, memory)
         result = OrbitResult(folder)
         for failure in failures_of(result.failures().to_dict("records")):
-            warnings.warn(str(failure), Note, stacklevel=2)
+            warn(str(failure))
         return result
 
     def on(self, device: str) -> OrbitEvaluation:
@@ -240,7 +239,7 @@ def doubts(name: str, given: Task, fitted: Task, few: Tensor) -> list[dict[str, 
     text = found.doubt(few) if isinstance(found, Outputs) else None
     if text is None:
         return []
-    warnings.warn(f"{name} / outputs: {text}", Note, stacklevel=3)
+    warn(f"{name} / outputs: {text}")
     return [{"model": name, "explainer": "", "text": text}]
 
 

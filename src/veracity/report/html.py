@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from veracity.core.wording import compact, count, day, decimals, interval, number
 from veracity.engine.store.state import Progress
-from veracity.report.wording import ARROWS, GUIDELINES, frame_title, missing, say, title_of
+from veracity.report.wording import ARROWS, GUIDELINES, breakable, capital, frame_title, missing, say, title_of
 
 if TYPE_CHECKING:
     from veracity.studies.several import JointResult
@@ -30,6 +30,7 @@ def environment() -> Environment:
     made.filters.update(
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
+    made.filters.update(breakable=breakable, capital=capital)
     style = resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8")
     made.globals.update(style=Markup(style), say=say, arrows=ARROWS, guidelines=GUIDELINES)
     made.tests["finite"] = math.isfinite

@@ -53,6 +53,8 @@ def render(run: Result) -> str:
     learnt = facts_data(run.facts(), reading.level) if manifest.get("facts") else ()
     folds = [("Folds", " or ".join(map(str, trained.counts)))] if trained and trained.counts else []
     warnings = [list(trained.warnings)] if trained and trained.warnings else []
+    noun = "part" if manifest["data"].get("parts") else "feature"
+    texts = {model: items for model in models if (items := word_data(run, model))}
     return template("audit.html.j2").render(
         title=manifest.get("title") or "Explanation audit",
         path=run.path,
@@ -69,8 +71,9 @@ def render(run: Result) -> str:
         ],
         advice={"robust": robust_sentence(advice), "remedies": draw("remedies", advice)} if advice else None,
         learnt={"sentence": facts_sentence(learnt), "tables": draw("learnt", learnt)} if learnt else None,
-        features=[(table.model, draw_shares(table)) for table in feature_tables(run.attributions(), models)],
-        texts=[(model, draw_words(texts)) for model in models if (texts := word_data(run, model))],
+        features=[(table.model, draw_shares(table, noun)) for table in feature_tables(run.attributions(), models)],
+        texts=[(model, draw_words(items)) for model, items in texts.items()],
+        unsigned=list(dict.fromkeys(line.label for items in texts.values() for line in items[0].lines if not line.signed)),
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),
@@ -125,11 +128,10 @@ def model_notes(reading: RunReading, label: str) -> list[str]:
 def keyfacts(rows: Sequence[Row], manifest: Mapping[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
     """What was run, in a few words each."""
     data = manifest.get("data") or {}
-    shape = " \N{MULTIPLICATION SIGN} ".join(str(side) for side in data.get("shape") or ())
     explainers, controls = (len({row.explainer for row in rows if row.explainer and row.control is kind}) for kind in (False, True))
     found = [
         ("Symmetry", str(manifest.get("symmetry") or "")),
-        ("Samples", f"{data['samples']:,}" + (f" of shape {shape}" if shape else "") if "samples" in data else ""),
+        ("Samples", samples_in_words(data) if "samples" in data else ""),
         ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.searched and not row.pooled)),
         ("Evaluations", f"{total:,}" if (total := sum(row.evaluations for row in rows if row.searched)) else ""),
         ("Models", count(len(models), "model")),
@@ -138,6 +140,29 @@ def keyfacts(rows: Sequence[Row], manifest: Mapping[str, Any], models: Sequence[
         ("Created", day(str(manifest.get("created") or ""))),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def samples_in_words(data: Mapping[str, Any]) -> str:
+    """How many samples there are, and what one is.
+
+    >>> samples_in_words({"samples": 12, "shape": [14], "words": [["fine"]], "unit": "token"})
+    '12 texts of up to 14 tokens'
+    """
+    number, shape = int(data["samples"]), sides(data.get("shape") or ())
+    if data.get("words"):
+        return f"{count(number, 'text')} of up to {count(int(data['shape'][0]), data.get('unit') or 'word')}"
+    if data.get("features"):
+        return f"{count(number, 'row')} of {count(len(data['features']['names']), 'feature')}"
+    if data.get("parts"):
+        return f"{number:,}: " + " and ".join(f"{part['name']} ({sides(part['shape']) or '1'})" for part in data["parts"])
+    if len(data.get("shape") or ()) == 1:
+        return f"{number:,} of {count(int(data['shape'][0]), 'value')}"
+    return f"{number:,}" + (f" of shape {shape}" if shape else "")
+
+
+def sides(shape: Sequence[int]) -> str:
+    """A shape in words."""
+    return " \N{MULTIPLICATION SIGN} ".join(map(str, shape))
 
 
 def spread(values: Iterable[float]) -> str:

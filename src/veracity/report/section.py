@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -19,7 +20,7 @@ from veracity.report.figures.words import words_kept
 from veracity.report.html import draw
 from veracity.report.reading import RunReading
 from veracity.report.rows import badness, frames_of
-from veracity.report.wording import frame_title
+from veracity.report.wording import frame_title, listing, name, say, sentences, specs_of
 from veracity.results import Row
 from veracity.results.words import caveats, cost
 
@@ -77,7 +78,7 @@ def section(reading: RunReading, score: str) -> Section:
     )
     return Section(
         score=score,
-        definition=known.definition or type(known).summary(),
+        definition=plain_definition(known.definition or type(known).summary()),
         searched=searched,
         notes=(*filter(None, [known.setting()]), *(costs(mine, models) if searched else ())),
         measure="" if known.pooled else reading.measure(score),
@@ -100,16 +101,32 @@ def section(reading: RunReading, score: str) -> Section:
     )
 
 
+def plain_definition(text: str) -> str:
+    """A definition without the numbers of equations, which mean nothing to a reader without the paper; the works stand below the page."""
+    return re.sub(r" \(eq\. [^)]*\)", "", text)
+
+
 def section_answer(reading: RunReading, label: str) -> Answer:
     """What a score says; a score of stability, which compares two sets, has words of its own."""
     differences, score = reading.differences(label), reading.score(label)
     chances = "self_agreement" not in score.beside and "random_control" in score.beside and not score.in_map_units
     found = answer(reading.rows, label, reading.models, reading.level, chances=chances, differences=differences)
+    same = [name(text) for text in same_everywhere(reading, label)]
+    if same:
+        text = say("answer.same", listing(same), "gives" if len(same) == 1 else "give", same=len(same))
+        found = replace(found, sentences=(*found.sentences, *sentences(text)))
     if not any(row.pairs_same is not None for row in reading.of(label)):
         return found
     from veracity.report.stability import stability_answer
 
     return stability_answer(reading, label, found)
+
+
+def same_everywhere(reading: RunReading, label: str) -> list[str]:
+    """Explainers with one map for all samples whose score is the same on each, which says nothing about the model."""
+    given = specs_of(reading.spec.get("explainers"))
+    fixed = {name for name, spec in given.items() if spec.get("name") in ("importances", "permutation_importance")}
+    return list(dict.fromkeys(row.explainer for row in reading.of(label) if row.explainer in fixed and math.isfinite(row.unseen)))
 
 
 def costs(rows: Sequence[Row], models: Sequence[str]) -> list[str]:

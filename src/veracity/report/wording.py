@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from veracity.core.registry import SCORES
 from veracity.core.sentences import template_for
@@ -104,6 +104,24 @@ def name(text: str) -> Markup:
 def where(model: str, models: Sequence[str]) -> Markup:
     """ " on" a model, within a sentence; nothing if it is the only one."""
     return piece(" on {}", name(model)) if len(models) > 1 else Markup("")
+
+
+def breakable(name: str) -> Markup:
+    """A name that may go on in a new line after each underscore, and nowhere else.
+
+    >>> breakable("random_uniform")
+    Markup('random_<wbr/>uniform')
+    """
+    return escape(name).replace("_", Markup("_<wbr/>"))
+
+
+def capital(text: str) -> str:
+    """A sentence with a capital first; one that begins with an identifier stays as it is.
+
+    >>> capital("masked values become 0."), capital("my_map is random.")
+    ('Masked values become 0.', 'my_map is random.')
+    """
+    return text[:1].upper() + text[1:] if text.split(" ", 1)[0].isalpha() else text
 
 
 def listing(parts: Iterable[Markup], link: str = "and") -> Markup:

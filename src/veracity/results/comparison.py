@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, warn
 from veracity.core.scores import PooledScore
 from veracity.results.run import Result
 from veracity.results.series import Series, censored, mean
@@ -36,7 +35,7 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     ]
     differing = [key for key in ("symmetry", "walk", "scores", "seed") if specs[0].get(key) != specs[1].get(key)]
     if differing:
-        warnings.warn(f"The two runs differ in {', '.join(differing)}.", Note, stacklevel=2)
+        warn(f"The two runs differ in {', '.join(differing)}.")
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
     confidence = first.confidence
     shown = set(first.manifest["scores"])
@@ -46,7 +45,7 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
         raise InputError("The two runs share no model, explainer and score.")
     alone = sorted({" / ".join(part for part in key if part) for key in set(series[0]) ^ set(series[1])})
     if alone:
-        warnings.warn(f"In one run only: {', '.join(alone)}.", Note, stacklevel=2)
+        warn(f"In one run only: {', '.join(alone)}.")
     plain = {key: first.manifest["score_specs"][key[2]]["reduce"] == "mean" for key in shared}
     centres = {key: first.manifest["score_specs"][key[2]].get("centre", "mean") for key in shared}
     return pd.DataFrame(

@@ -30,6 +30,7 @@ from veracity.engine.store.manifest import Kind, as_advice
 from veracity.engine.store.records import LARGEST
 from veracity.engine.store.state import Progress, Stage, row_state
 from veracity.results import words
+from veracity.results.differences import Differences
 from veracity.results.pages import framed_page, save_page
 from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
@@ -225,7 +226,7 @@ class Result:
             else:
                 found = mean_differences(values, confidence=self.confidence)
             rows += [{other: group, **asdict(row)} for row in found]
-        return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
+        return Differences(rows, columns=[other, "first", "second", *DIFFERENCE])
 
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row per fact, such as a concept's accuracy."""
@@ -280,9 +281,15 @@ class Result:
         """What each explainer gives to the named features of a table: one row per model, explainer and feature.
 
         `mean` is the mean over samples of the sum over the feature's values, and `share` its mean magnitude as a share of all
-        features. Empty if the inputs have no names.
+        features. If a sample is several arrays, each is one feature, and the magnitudes of its values are summed. Empty if the inputs
+        have no names.
         """
-        known: dict[str, Any] = (self.manifest.get("data") or {}).get("features") or {}
+        data: dict[str, Any] = self.manifest.get("data") or {}
+        parts = data.get("parts") or []
+        known: dict[str, Any] = data.get("features") or {}
+        if parts:
+            places = [place for place, part in enumerate(parts) for _ in range(math.prod(part["shape"]))]
+            known = {"names": [part["name"] for part in parts], "groups": places}
         subjects = {
             (cell["model"], cell["explainer"]) for cell in self.manifest["cells"] if cell["frame"] == "input" and not cell["control"]
         }
@@ -295,8 +302,9 @@ class Result:
                 continue
             if maps.shape[1:] != (len(known["groups"]),):
                 continue
-            sums = group_sums(maps, torch.tensor(known["groups"]))
-            size = sums.abs().nanmean(dim=0)
+            groups = torch.tensor(known["groups"])
+            sums = group_sums(maps, groups)
+            size = (group_sums(maps.abs(), groups) if parts else sums.abs()).nanmean(dim=0)
             values = zip(known["names"], sums.nanmean(dim=0).tolist(), (size / size.sum()).tolist(), strict=True)
             rows += [dict(zip(columns, (model, explainer, *value), strict=True)) for value in values]
         return pd.DataFrame(rows, columns=columns)

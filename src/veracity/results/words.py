@@ -202,7 +202,7 @@ def as_text(rows: Sequence[Row]) -> str:
         shown = shown.assign(**{name: [record.get(name, "") for record in beside] for name in names})
     unseen = table["unseen"].where(table["state"] != State.PENDING)
     if unseen.notna().any():
-        column = [f"≤ {share:.3f}" if share > 0 else "" for share in unseen]
+        column = [f"≤ {math.ceil(1000 * share) / 1000:.3f}" if share > 0 else "" for share in unseen]
         shown.insert(list(shown.columns).index("high") + 1, "unseen", column)
     return str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
 

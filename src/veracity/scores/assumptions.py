@@ -196,8 +196,9 @@ def sentence(score: Component, assumption: Score, holds: int, n: int) -> str:
     start, verb = f"{score.name} assumes {getattr(assumption, 'assumes', '')}", getattr(assumption, "verb", "does")
     if n == 0:
         return tell("assumed.untold", start, assumed=1)
-    if holds == n:
-        return tell("assumed.all", start, n, verb, samples=n)
+    if holds in (0, n):
+        found = verb if holds else f"{verb} not"
+        return tell("assumed.one", start, found, samples=n) if n == 1 else tell("assumed.all", start, n, found, samples=n)
     return tell("assumed.some", start, n - holds, n, verb, samples=n)
 
 

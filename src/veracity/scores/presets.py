@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from torch import Size
 
-from veracity.core.errors import SpecError
+from veracity.core.errors import SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after, reads_before
@@ -79,6 +80,9 @@ def listed_scores(scores: Any) -> Sequence[Any] | Mapping[str, Any]:
     (('mprt', 'random_logit'), ('fast_gef',))
     """
     if isinstance(scores, str):
+        close = get_close_matches(scores, PRESETS, n=1, cutoff=0.85)
+        if close and scores not in PRESETS and scores not in SCORES:
+            raise unknown("preset", scores, PRESETS)
         return PRESETS[scores].scores if scores in PRESETS else (scores,)
     if isinstance(scores, (Score, Checking)):
         return (scores,)

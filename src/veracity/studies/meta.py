@@ -43,6 +43,7 @@ from veracity.inputs import as_inputs
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
+from veracity.scores.faithfulness.masked import settled
 from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.studies.result import StudyResult, gate_rows, records, write_study
@@ -294,7 +295,9 @@ class Unperturbed:
         self.explainers = labelled(meta.explainers, controls=False)
         subject = Subject("model", next(iter(self.explainers.values())), self.inputs.shape)
         scores = all_scores(meta.scores, companions=False).named
-        self.named = {label: with_strength(score, subject, base) for label, score in scores.items()}
+        specs = base.manifest["score_specs"]
+        read = {label: settled(score, specs[label]["spec"].get("softmax") is not False) for label, score in scores.items()}
+        self.named = {label: with_strength(score, subject, base) for label, score in read.items()}
         self.directions = {one.score: Direction(one.direction) for one in base.series}
         self.scores = {label: by_method(base, label, list(self.explainers), self.inputs.size()) for label in self.directions}
         self.given = {label: stored_maps(base, label, one) for label, one in self.explainers.items()} if "ipt" in meta.tests else {}

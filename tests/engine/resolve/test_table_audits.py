@@ -70,3 +70,12 @@ def test_a_reference_beside_rows_that_were_chosen_at_random() -> None:
     with pytest.warns(Note, match="64 samples of 100"):
         found = veracity.Audit(models=score, inputs=many, outputs="raw", reference=TRAINING).resolve()
     assert found.features.centre().tolist() == [1.0, 45.0]
+
+
+@pytest.mark.parametrize("reference", [torch.ones(6, 2), torch.ones(4), torch.ones(0, 4)])
+def test_a_reference_of_another_shape(reference: torch.Tensor) -> None:
+    given: dict[str, Any] = {"models": torch.nn.Linear(4, 2).eval(), "inputs": torch.ones(3, 4), "scores": ["insertion"]}
+    with pytest.raises(
+        InputError, match=r"The reference has the shape .*, but the inputs need \(samples, 4\): pass samples like the inputs"
+    ):
+        veracity.Audit(**given, explainers=["lime"], reference=reference).resolve()

@@ -5,7 +5,6 @@ Each model was trained without its fold, and is audited on the samples of that f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, warn
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of, evaluating, weight_type
 from veracity.core.training import CrossTrained
@@ -177,10 +176,10 @@ def accuracy_notes(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
             fewest = min(record["samples"] for record in own)
             text = (
                 f"the folds' held-out accuracies go from {min(found):.3f} to {max(found):.3f}, more than {100 * APART:.0f} points apart, "
-                f"and MeGe and ReCo take models for granted that are equally good (there are {fewest} samples a fold to tell)."
+                f"and MeGe and ReCo assume equally good models (the smallest fold has {fewest} samples to judge this by)."
             )
             notes.append({"model": label, "explainer": "", "text": text})
-            warnings.warn(f"{label} / folds: {text}", Note, stacklevel=4)
+            warn(f"{label} / folds: {text}")
     return notes
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import time
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cached_property
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.component import encode_setting
-from veracity.core.errors import InputError, Note, SpecError, VeracityError, error_text
+from veracity.core.errors import InputError, SpecError, VeracityError, error_text, warn
 from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
@@ -150,7 +149,7 @@ class FoldTraining:
         hashes = [fingerprint.of_json(weight_hashes(model)) for model in self.given.models]
         if len(set(hashes)) < len(hashes):
             text = "two of the given models have the same weights, so that their explanations cannot differ."
-            warnings.warn(f"{self.name} / folds: {text}", Note, stacklevel=4)
+            warn(f"{self.name} / folds: {text}")
         return FoldModels(tuple(placed(one, self.given.device) for one in self.given.models), self.audited, self.sizes())
 
     def models_of(self, modules: list[nn.Module], records: tuple[dict[str, Any], ...]) -> FoldModels:
@@ -168,11 +167,9 @@ class FoldTraining:
             if model is not None:
                 advance(STEPS, f"{self.name}: fold {fold} found")
                 return model, stored_facts(stored)
-            warnings.warn(
+            warn(
                 f"{self.name}: the stored model of fold {fold} cannot be brought back from its weights alone, and is trained again: "
-                f"{'' if self.given.build else 'pass CrossTrained(build=...), and '}keep everything that it learns in its state_dict.",
-                Note,
-                stacklevel=5,
+                f"{'' if self.given.build else 'pass CrossTrained(build=...), and '}keep everything that it learns in its state_dict."
             )
         start = time.perf_counter()
         model = self.train_fold(fold, advance)

@@ -93,7 +93,9 @@ class RefitPerturbation(Perturbation[Refits]):
 
     def __init__(self, block: Block, cells: Sequence[Cell], space: Refits, before: Readings) -> None:
         super().__init__(block, cells, space, before)
-        self.key = fingerprint.of_json([block.model.fingerprint, space.spec(), block.seed])
+        training = block.problem.training
+        data = "" if training is None else training.fingerprint()
+        self.key = fingerprint.of_json([block.model.fingerprint, space.spec(), block.seed, data])
 
     def observe(self, ask: Ask, see: See) -> None:
         """Every copy of an ask, which goes copy by copy through all samples."""

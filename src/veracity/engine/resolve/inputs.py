@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,13 +10,16 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, warn
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.models import unwrap, weight_type
 from veracity.core.training import CrossTrained, Training
 from veracity.inputs.convert import as_number_tensor, from_samples
+from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs, table_of
 from veracity.inputs.text import is_text, texts_for
+from veracity.models.base import ForeignModel
+from veracity.models.transformers import config_classes
 
 USUAL = 10_000
 """How many training rows say what usual values are."""
@@ -37,12 +39,16 @@ def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], trainin
         if isinstance(found, TableInputs) and isinstance(given, pd.DataFrame):
             found = found.with_levels(given, what)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
-    if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or not isinstance(found, (TensorInputs, SeveralInputs)):
         return found
-    (kind,) = kinds
-    before, after = (str(one).removeprefix("torch.") for one in (found.tensor.dtype, kind))
-    warnings.warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.", Note, stacklevel=4)
-    return TensorInputs(found.tensor.to(kind))
+    parts = [found.tensor] if isinstance(found, TensorInputs) else [part for part in found.parts.values() if part.is_floating_point()]
+    other = next((part.dtype for part in parts if part.dtype is not kind), None)
+    if other is None:
+        return found
+    before, after = (str(one).removeprefix("torch.") for one in (other, kind))
+    warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.")
+    return TensorInputs(found.tensor.to(kind)) if isinstance(found, TensorInputs) else found.to(kind)
 
 
 def training_frame(training: Any) -> pd.DataFrame | None:
@@ -58,9 +64,13 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
 
 
 def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
-    """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
+    """The reference set as a tensor; a DataFrame beside a table is coded like the table. Raises if it has another shape."""
     table = table_of(inputs)
-    return table.encode(value) if table is not None and isinstance(value, pd.DataFrame) else as_tensor(value, "reference")
+    found = table.encode(value) if table is not None and isinstance(value, pd.DataFrame) else as_tensor(value, "reference")
+    if found is not None and (found.ndim == 0 or len(found) == 0 or found.shape[1:] != inputs.shape):
+        wanted = ", ".join(map(str, ("samples", *inputs.shape)))
+        raise InputError(f"The reference has the shape {tuple(found.shape)}, but the inputs need ({wanted}): pass samples like the inputs.")
+    return found
 
 
 def usual_rows(training: Training | None, inputs: Inputs) -> Tensor | None:
@@ -93,13 +103,19 @@ def class_places(labels: Any, classes: Sequence[Any] | None) -> Any:
     unseen = next((label for label in given if label not in place), None)
     if unseen is not None:
         known = ", ".join(map(str, classes))[:200]
-        raise InputError(f"The target {unseen!r} is none of the classes that the model was fitted on: {known}.")
+        raise InputError(f"The target {unseen!r} is not one of the classes that the model was fitted on: {known}.")
     return [place[label] for label in given]
 
 
-def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | None:
-    """The labels of the models' outputs if the models name them, agree, and do not just count from 0."""
-    found = [getattr(model, "classes", None) for model in models.values()]
+def class_names(models: Mapping[str, nn.Module | CrossTrained], labels: Any = None) -> list[Any] | None:
+    """The labels of the models' outputs if the models name them, agree, and do not just count from 0.
+
+    A model of `transformers` also takes class numbers: its names count only if the given labels are texts.
+    """
+    found = [getattr(model, "classes", None) if isinstance(model, ForeignModel) else None for model in models.values()]
+    if is_text(labels):
+        configured = [config_classes(model) if isinstance(model, nn.Module) else None for model in models.values()]
+        found = [own if own is not None else names for own, names in zip(found, configured, strict=True)]
     if not found or found[0] is None or any(one != found[0] for one in found):
         return None
     names: list[Any] = list(found[0])

@@ -13,9 +13,16 @@ from veracity.core.training import CrossTrained
 from veracity.engine.resolve.settings import check_labels
 from veracity.models import as_model
 
+WEIGHTS = (".pt", ".pth", ".safetensors", ".ckpt", ".bin")
+"""Endings of files that hold weights and no network."""
+
 
 def as_models(models: Any) -> dict[str, nn.Module | CrossTrained]:
     """Models by name, each as a module or a CrossTrained."""
+    if isinstance(models, (list, tuple)):
+        raise InputError(f"The models are a {type(models).__name__} of {len(models)} without names: pass models={{'name': model, ...}}.")
+    if isinstance(models, str) and models.endswith(WEIGHTS):
+        raise InputError(f"'{models}' is a file of weights: build the network, load them with load_state_dict, and pass the network.")
     named = dict(models) if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise InputError("There is no model to audit: pass models={'name': module}.")

@@ -14,6 +14,7 @@ from veracity.core.spaces import InputSpace
 from veracity.engine.resolve.settings import check_labels
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
+from veracity.scores.faithfulness.masked import settled
 from veracity.scores.presets import listed_scores
 
 
@@ -26,11 +27,16 @@ class Scores:
     assumptions: dict[str, str]
 
 
-def all_scores(scores: Any, companions: bool = True) -> Scores:
-    """The requested scores and their companions: self-agreement, the floor of the action, and the assumptions about models."""
+def all_scores(scores: Any, companions: bool = True, probabilities: bool | None = None) -> Scores:
+    """The requested scores and their companions: self-agreement, the floor of the action, and the assumptions about models.
+
+    `probabilities` says whether all models give probabilities of what is explained, for scores that leave open what they read; None
+    is not known yet.
+    """
     scores = listed_scores(scores)
     given = scores if isinstance(scores, Mapping) else None
     built = [as_score(score) for score in (scores if given is None else given.values())]
+    built = built if probabilities is None else [settled(score, probabilities) for score in built]
     if not built:
         raise SpecError("There is no score to measure: pass scores=['equivariance', ...].")
     labels = [score.name for score in built] if given is None else [str(label) for label in given]

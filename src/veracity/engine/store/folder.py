@@ -32,7 +32,6 @@ from __future__ import annotations
 import io
 import json
 import uuid
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from veracity.core.errors import Note, StoreError
+from veracity.core.errors import StoreError, warn
 from veracity.engine.store import writers
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, Kind, check_manifest
@@ -241,7 +240,7 @@ class RunFolder:
         if gone:
             which = ", ".join(map(str, gone[:NAMED])) + (f" and {len(gone) - NAMED} more" if len(gone) > NAMED else "")
             count, again = ("One file was", "it is") if len(gone) == 1 else (f"{len(gone)} files were", "they are")
-            warnings.warn(f"{count} damaged or lost in {self.root}; {again} made again: {which}.", Note, stacklevel=3)
+            warn(f"{count} damaged or lost in {self.root}; {again} made again: {which}.")
 
     def mend(self, advance: Callable[[int, str], None] | None = None) -> list[Place]:
         """Read every file and remove what is damaged, and every cell that lacks a file it needs; only for the holder of the lock."""

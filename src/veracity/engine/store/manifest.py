@@ -111,14 +111,23 @@ class FeatureNames(Part):
     background: str
 
 
+class ArrayPart(Part):
+    """One of the explained arrays of a sample."""
+
+    name: str
+    shape: list[Count]
+
+
 class Data(Part):
-    """The inputs."""
+    """The inputs. Texts have words, in a `unit`; samples of several explained arrays have `parts`."""
 
     samples: Count
     shape: list[Count]
     fingerprint: str
     features: FeatureNames | None = None
     words: list[list[str]] | None = None
+    unit: Literal["word", "token"] | None = None
+    parts: list[ArrayPart] | None = None
 
 
 class Note(Part):
@@ -216,6 +225,7 @@ class ModelAbout(Part):
     fingerprint: str
     accuracy: float | None
     outputs: str
+    classes: dict[Literal["predicted", "label", "explained"], list[str]] | None = None
 
 
 class Fold(Record):

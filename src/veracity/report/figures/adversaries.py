@@ -13,10 +13,9 @@ from markupsafe import Markup
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, number
 from veracity.report.figure import SharedFigure
-from veracity.report.figures.gallery import breakable
 from veracity.report.figures.images import Array, Layout, bounds, draw_input, draw_map, layout_of, one_map, reach, tile, to_array
 from veracity.report.reading import RunReading
-from veracity.report.wording import as_json
+from veracity.report.wording import as_json, breakable
 from veracity.results import WorstPair
 
 SEEDS = 2

@@ -93,14 +93,14 @@ def feature_tables(attributions: pd.DataFrame, models: Sequence[str]) -> tuple[F
     return tuple(tables)
 
 
-def draw_shares(table: FeatureTable) -> Markup:
-    """Features in rows, explainers in columns, shares as bars with their numbers."""
+def draw_shares(table: FeatureTable, noun: str = "feature") -> Markup:
+    """Features, or what else `noun` says, in rows, explainers in columns, shares as bars with their numbers."""
     top = float(np.nan_to_num(table.shares).max(initial=0.0)) or 1.0
     rows = [
         (name, [(f"{share:.0%}".replace("%", " %"), bar_from_left(share / top)) for share in line])
         for name, line in zip(table.names, table.shares, strict=True)
     ]
-    return draw("shares", table.explainers, rows, table.left)
+    return draw("shares", table.explainers, rows, table.left, noun)
 
 
 def bar_from_left(share: float) -> Markup:

@@ -17,7 +17,7 @@ from veracity.report.figures.features import FeatureNames, draw_features
 from veracity.report.figures.images import BARS, CHANNELS, PIXELS, Array, Layout
 from veracity.report.figures.words import draw_pair
 from veracity.report.html import draw
-from veracity.report.wording import in_order
+from veracity.report.wording import breakable, in_order
 from veracity.results import WorstPair
 
 NAMED = 12
@@ -259,11 +259,6 @@ def draw_exhibit(item: Exhibit, digits: int) -> Markup:
     else:
         css, drawing = ("tiles", draw_tiles(item)) if item.mapped else ("apart", draw_vectors(item))
     return Markup('<article class="exhibit {}">{}{}</article>').format(css, facts, drawing)
-
-
-def breakable(name: str) -> Markup:
-    """A name that may break after an underscore, where there is little room."""
-    return Markup("_<wbr>").join(name.split("_"))
 
 
 def draw_coloured(item: Exhibit) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,35 +18,52 @@ from veracity.results import Result
 
 FIRST = 3
 """How many texts are shown with all explainers."""
+DECIMALS = 6
+"""Values that need more are written with an exponent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordLine:
-    """A text under a label: its words, and the attribution of each as a share of the largest, from -1 to 1; `left` words are cut."""
+    """A text under a label: its words, the attribution of each as a share of the largest, from -1 to 1, and in digits.
+
+    `left` words are cut. Attributions that are not `signed` say how much a word matters, not for which class.
+    """
 
     label: str
     words: tuple[str, ...]
     shares: tuple[float, ...]
+    values: tuple[str, ...]
     left: int = 0
+    signed: bool = True
 
 
-def word_line(label: str, words: Sequence[str], values: Array, scale: float | None = None, left: int = 0) -> WordLine:
+def word_line(label: str, words: Sequence[str], values: Array, scale: float | None = None, left: int = 0, signed: bool = True) -> WordLine:
     """Words with their values (U,), of which those of the padding come last; `scale` gets the full colour.
 
-    >>> word_line("gradient", ["a", "dull"], np.array([1.0, -2.0, 0.0])).shares
-    (0.5, -1.0)
+    >>> line = word_line("gradient", ["a", "dull"], np.array([1.0, -2.0, 0.0]))
+    >>> line.shares, line.values
+    ((0.5, -1.0), ('1.00', '−2.00'))
     """
     mine = np.nan_to_num(values[: len(words)])
     top = scale or float(np.abs(mine).max(initial=0.0)) or 1.0
-    return WordLine(label=label, words=tuple(words), shares=tuple(np.clip(mine / top, -1.0, 1.0).round(3).tolist()), left=left)
+    shares = tuple(np.clip(mine / top, -1.0, 1.0).round(3).tolist())
+    return WordLine(label=label, words=tuple(words), shares=shares, values=digits(values[: len(words)], top), left=left, signed=signed)
+
+
+def digits(values: Array, top: float) -> tuple[str, ...]:
+    """Numbers with as many decimals as show three digits of the largest."""
+    places = 2 - math.floor(math.log10(top))
+    form = f".{max(places, 0)}f" if places <= DECIMALS else ".1e"
+    return tuple(f"{value:{form}}".replace("-", "\N{MINUS SIGN}") if math.isfinite(value) else "?" for value in values.tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """One sample of a model, with one line per explainer."""
+    """One sample of a model, with one line per explainer; `about` are its classes, such as ("predicted", "spam")."""
 
     sample: int
     lines: tuple[WordLine, ...]
+    about: tuple[tuple[str, str], ...] = ()
 
 
 def words_kept(manifest: Mapping[str, Any]) -> list[list[str]]:
@@ -65,10 +83,15 @@ def word_data(run: Result, model: str) -> tuple[Text, ...]:
             continue
         if list(found.shape[1:]) == length:
             maps[label] = found[:FIRST].double().numpy()
-    texts = []
+    texts, signs = [], {cell["explainer"]: bool(cell["signed"]) for cell in cells}
+    classes: Mapping[str, Sequence[str]] = ((run.manifest.get("models") or {}).get(model) or {}).get("classes") or {}
     for sample in range(min(FIRST, len(kept), *map(len, maps.values())) if maps else 0):
-        lines = (word_line(label, kept[sample], values[sample], left=cut(kept[sample], values[sample])) for label, values in maps.items())
-        texts.append(Text(sample=sample, lines=tuple(lines)))
+        lines = (
+            word_line(label, kept[sample], values[sample], left=cut(kept[sample], values[sample]), signed=signs[label])
+            for label, values in maps.items()
+        )
+        about = tuple((what, names[sample]) for what, names in classes.items() if sample < len(names))
+        texts.append(Text(sample=sample, lines=tuple(lines), about=about))
     return tuple(texts)
 
 

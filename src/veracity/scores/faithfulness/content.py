@@ -59,7 +59,7 @@ class Completeness(MaskingScore):
     def observe(self, pair: Pair) -> Tensor:
         """The explanation's sum and f(x) - f(b): (R, 2)."""
         explanation = over_entries(pair.before.explanation, pair.before.input)
-        return torch.stack((explanation.sum(dim=1), drop(pair, self.softmax)), dim=1)
+        return torch.stack((explanation.sum(dim=1), drop(pair, self.by_probability)), dim=1)
 
     def values(self, measured: Measured) -> Array:
         """The gap of each sample, (samples, 1)."""

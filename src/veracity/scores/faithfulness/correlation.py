@@ -34,11 +34,14 @@ class SubsetScore(SampleNotes, MaskingScore, ABC):
     def observe(self, pair: Pair) -> Tensor:
         """For each subset S, the sum of e over S and f(x) - f(x without S): (R, 2)."""
         explanation = over_entries(pair.before.explanation, pair.before.input)
-        return torch.stack((attributed(explanation, pair.element), drop(pair, self.softmax)), dim=1)
+        return torch.stack((attributed(explanation, pair.element), drop(pair, self.by_probability)), dim=1)
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
-        """Samples whose explanation gives the same to every subset."""
-        return constant_rows(measured["attributed"][:, :, 0])
+        """Samples whose explanation gives the same to every subset, though the prediction does not drop by the same.
+
+        Where both stay the same, as in a text of one word, there is nothing to respond to.
+        """
+        return constant_rows(measured["attributed"][:, :, 0]) & ~constant_rows(measured["drop"][:, :, 0])
 
 
 @SCORES.add
@@ -61,7 +64,7 @@ class FaithfulnessCorrelation(SubsetScore):
     @property
     def assumption(self) -> Score:
         """The model's distortion grows as more is masked, with the same step size."""
-        return ModelFaithfulness(features_in_step=self.subset_size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(features_in_step=self.subset_size, perturb_baseline=self.perturb_baseline, softmax=self.by_probability)
 
     @property
     def draws(self) -> int:
@@ -131,7 +134,7 @@ class MuFidelity(SubsetScore):
             features_in_step=self.subset_percent,
             patch_size=self.patch_size,
             perturb_baseline=self.perturb_baseline,
-            softmax=self.softmax,
+            softmax=self.by_probability,
         )
 
     @property
@@ -199,7 +202,7 @@ class Infidelity(MaskingScore):
         here, there = pair.before.input, pair.after.input
         change = (here.double() - there.double()).flatten(1)
         predicted = (change * over_entries(pair.before.explanation, here)).sum(dim=1)
-        return torch.stack((predicted, drop(pair, self.softmax)), dim=1)
+        return torch.stack((predicted, drop(pair, self.by_probability)), dim=1)
 
     def values(self, measured: Measured) -> Array:
         """The squared error of each draw, (samples, draws)."""

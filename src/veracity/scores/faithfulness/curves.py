@@ -28,13 +28,14 @@ ORDERS = {"morf": Direction.HIGHER, "lerf": Direction.LOWER}
 class CurveScore(MaskingScore, ABC):
     """A score of the curve of the prediction while features are masked in the order of the explanation.
 
-    The prediction is the probability of the explained class, or with softmax=False its score.
+    The prediction is the probability of the explained class, or with softmax=False its score. By default it is the probability if all
+    models give one, and else the score: of a regression, say, or of a segmentation.
     """
 
     before = frozenset({Reads.EXPLANATION})
     quantities = ("prediction",)
     figures = ("curve", "convergence")
-    softmax: bool = True
+    softmax: bool | None = None
 
     @abstractmethod
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
@@ -48,11 +49,11 @@ class CurveScore(MaskingScore, ABC):
     @property
     def bounds(self) -> tuple[float, float]:
         """Those of a mean of probabilities, if the prediction is one."""
-        return (0.0, 1.0) if self.softmax else (-math.inf, math.inf)
+        return (0.0, 1.0) if self.by_probability else (-math.inf, math.inf)
 
     def observe(self, pair: Pair) -> Tensor:
         """The prediction at this step, (R,)."""
-        return prediction(pair.after, self.softmax)
+        return prediction(pair.after, self.by_probability)
 
     def values(self, measured: Measured) -> Array:
         """The area under the curve, (samples, draws)."""
@@ -65,14 +66,14 @@ class CurveScore(MaskingScore, ABC):
             places=self.places(shape, levels),
             across="the share of the input that is masked",
             up=f"the mean {self.predicted} of the explained class",
-            bounds=(0.0, 1.0) if self.softmax else (-math.inf, math.inf),
+            bounds=(0.0, 1.0) if self.by_probability else (-math.inf, math.inf),
             masking=True,
         )
 
     @property
     def predicted(self) -> str:
         """The kind of prediction, in a word."""
-        return "probability" if self.softmax else "score"
+        return "probability" if self.by_probability else "score"
 
     def places(self, shape: Sequence[int], levels: int) -> Array:
         """The share of an input of this shape that is masked at each level (levels,); evenly spaced if the masks do not fit the shape."""
@@ -105,12 +106,14 @@ class PixelFlipping(CurveScore):
     @property
     def assumption(self) -> Score:
         """The model's distortion grows as more is masked, with the same step size."""
-        return ModelFaithfulness(features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(
+            features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.by_probability
+        )
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Those of a mean of probabilities, or of a sum if dx is given."""
-        return (0.0, math.inf) if self.softmax and self.dx is not None else super().bounds
+        return (0.0, math.inf) if self.by_probability and self.dx is not None else super().bounds
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """The most relevant entries first."""
@@ -136,7 +139,7 @@ class Deletion(CurveScore):
     @property
     def assumption(self) -> Score:
         """The model's distortion grows as more is masked, with the same step size."""
-        return ModelFaithfulness(features_in_step=1.0 / self.steps, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(features_in_step=1.0 / self.steps, perturb_baseline=self.perturb_baseline, softmax=self.by_probability)
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """The most relevant entries first."""
@@ -185,7 +188,7 @@ class RegionPerturbation(CurveScore):
     @property
     def assumption(self) -> Score:
         """The model's distortion grows as more regions are masked."""
-        return ModelFaithfulness(patch_size=self.patch_size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(patch_size=self.patch_size, perturb_baseline=self.perturb_baseline, softmax=self.by_probability)
 
     @property
     def direction(self) -> Direction:
@@ -197,7 +200,7 @@ class RegionPerturbation(CurveScore):
     @property
     def bounds(self) -> tuple[float, float]:
         """Those of a mean difference of probabilities, if the prediction is one."""
-        return (-1.0, 1.0) if self.softmax else (-math.inf, math.inf)
+        return (-1.0, 1.0) if self.by_probability else (-math.inf, math.inf)
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """One region more at each step."""
@@ -206,7 +209,7 @@ class RegionPerturbation(CurveScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """The drop of the prediction, (R,)."""
-        return drop(pair, self.softmax)
+        return drop(pair, self.by_probability)
 
     def curve(self, shape: Sequence[int], levels: int) -> Curve:
         """The drop of the prediction by the share of the input that is masked."""

@@ -56,10 +56,10 @@ def with_baseline(score: F, subject: Subject) -> F:
 class MaskingScore(Score, ABC):
     """A score of feature maps under masks, or other perturbations, of the input.
 
-    The prediction is the explained score, or its probability with `softmax`. Masked entries are set to `perturb_baseline`: a number,
-    "black" (the sample's smallest value), "white", "mean", "median", or a list with a value for each entry. By default it is "black"
-    for images and series. In a table it is "reference", a value of the entry's own column: its mean, or the most frequent level of a
-    category; "mean" and "median" are those of the column too.
+    The prediction is the explained score, or its probability with `softmax`; None leaves that to the models. Masked entries are set to
+    `perturb_baseline`: a number, "black" (the sample's smallest value), "white", "mean", "median", or a list with a value for each entry.
+    By default it is "black" for images and series. In a table it is "reference", a value of the entry's own column: its mean, or the
+    most frequent level of a category; "mean" and "median" are those of the column too.
     """
 
     before = BOTH | {Reads.INPUT}
@@ -68,7 +68,12 @@ class MaskingScore(Score, ABC):
     fallback: ClassVar[float | str] = "black"
     """The baseline of inputs that are no table."""
     perturb_baseline: Filling = None
-    softmax: bool = False
+    softmax: bool | None = False
+
+    @property
+    def by_probability(self) -> bool:
+        """Whether the prediction is a probability, which it also is while that is left open."""
+        return self.softmax is not False
 
     def for_subject(self, subject: Subject) -> Self:
         """With the baseline of the data, unless one was given."""
@@ -95,6 +100,16 @@ class MaskingScore(Score, ABC):
         return (Request(self.masks(subject.shape).fit(subject.shape), MonteCarlo(draws=self.draws)),)
 
 
+def settled(score: Score, probabilities: bool) -> Score:
+    """A score whose prediction is a probability if the models give `probabilities`, where that was left open.
+
+    >>> from veracity.scores import Insertion
+    >>> settled(Insertion(), False).softmax, settled(Insertion(softmax=True), False).softmax
+    (False, True)
+    """
+    return replace(score, softmax=probabilities) if isinstance(score, MaskingScore) and score.softmax is None else score
+
+
 def prediction(reading: Reading, softmax: bool) -> Tensor:
     """The explained score y_c (R,), or its probability with `softmax`, in double precision."""
     return (probability(reading) if softmax else reading.score).double()
@@ -110,10 +125,23 @@ def probability(reading: Reading) -> Tensor:
     tensor([0.5000])
     """
     scores, output = reading.scores, reading.output
+    why = why_no_probability(scores, output)
+    if why:
+        raise InputError(f"softmax=True needs {why}: give the score softmax=False.")
+    classes = output[:, 1:] if scores.shape[1] == 1 else output
+    return classes.gather(1, reading.target.to(output.device)[:, None]).squeeze(1).clamp(0.0, 1.0)
+
+
+def why_no_probability(scores: Tensor, output: Tensor) -> str:
+    """Why explained scores (R, K) have no probability among the outputs (R, C) as the model's kind reads them; "" if they have.
+
+    >>> why_no_probability(torch.tensor([[2.0, 2.0]]), torch.tensor([[0.5, 0.5]]))
+    ''
+    """
     outside = output[(output < -ROUNDING) | (output > 1.0 + ROUNDING)]
     if output.shape[1] == 1 or len(outside):
-        found = f"a value of {outside[0].item():.3g}" if len(outside) else "one number per sample that is neither a logit nor a probability"
-        raise InputError(f"softmax=True needs probabilities, but the model's raw outputs are none (found {found}): pass softmax=False.")
+        found = f"such as {outside[0].item():.3g}" if len(outside) else "one number per sample that is neither a logit nor a probability"
+        return f"probabilities, but the model's outputs are not probabilities ({found})"
     single = scores.shape[1] == 1 and output.shape[1] == 2
     classes = output[:, 1:] if single else output
     slack = 1e-2 if output.dtype.itemsize < 4 else 1e-4
@@ -121,10 +149,8 @@ def probability(reading: Reading) -> Tensor:
         bool((torch.isclose(classes, made.to(classes), rtol=slack, atol=slack) | classes.isnan() | made.isnan()).all())
         for made in (scores, scores.sigmoid(), *(() if single else (scores.softmax(dim=1),)))
     ):
-        raise InputError(
-            "softmax=True needs a target that is a class of the model's output, but something else is explained: pass softmax=False."
-        )
-    return classes.gather(1, reading.target.to(output.device)[:, None]).squeeze(1).clamp(0.0, 1.0)
+        return "a target that is a class of the model's output, but something else is explained"
+    return ""
 
 
 def drop(pair: Pair, softmax: bool) -> Tensor:
