@@ -35,7 +35,7 @@ from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget
 from veracity.engine.plan import plan, unfinished
-from veracity.engine.precision import CHECKED, check_resolution, strict_records
+from veracity.engine.precision import check_resolution, strict_plan, strict_records
 from veracity.engine.preliminaries import (
     Preliminaries,
     Strengths,
@@ -73,6 +73,7 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
+from veracity.engine.store.records import Damaged
 from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
 from veracity.inputs.labels import Split
@@ -137,8 +138,11 @@ ROWS_KEY = fingerprint.of_json([ROWS])
 
 
 def known_rows(store: RunFolder) -> dict[str, int]:
-    """Rows per call of each model as a run measured them before, so that its numbers do not depend on a timing."""
-    return {name: int(rows) for name, rows in (store.read_table(ROWS, ROWS_KEY) or {}).items()}
+    """Rows per call of each model as a run measured them before, so that its numbers do not depend on a timing; {} if damaged."""
+    try:
+        return {name: int(rows) for name, rows in (store.read_table(ROWS, ROWS_KEY) or {}).items()}
+    except Damaged:
+        return {}
 
 
 def remember_rows(store: RunFolder, budgets: Mapping[str, Budget]) -> None:
@@ -289,7 +293,7 @@ class Audit:
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
                     chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))
                 if self.precision != "float32":
-                    self.check_strictly(store, prepared, strengths, settings)
+                    self.check_strictly(store, prepared, strengths)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
@@ -299,21 +303,14 @@ class Audit:
             warn(str(failure))
         return result
 
-    def check_strictly(self, store: RunFolder, prepared: AuditPlan, strengths: Strengths, settings: Mapping[str, Any]) -> None:
+    def check_strictly(self, store: RunFolder, prepared: AuditPlan, strengths: Strengths) -> None:
         """Measure the first samples again in float32, with the same draws and strengths, and note the differences in the manifest."""
-        rows = torch.arange(min(CHECKED, self.data.size()))
-        labels = None if self.labels is None else named_labels(self.labels[rows], class_names(self.modules))
-        own = replace(self, precision="float32", inputs=SelectedSamples(self.data, rows), targets=labels)
-        folder = RunFolder(f"{store.root}/{STRICT}")
-        with warnings.catch_warnings(), in_precision("float32"):
-            warnings.simplefilter("ignore", Note)
-            plan = with_strengths(own.prepare(**{**settings, "rows": {}}), strengths.sigmas)
-            plan = replace(plan, calibrations=prepared.calibrations)
-            with folder.writing():
-                lessons = learn_all(plan.problem, plan.budgets, folder, progress=False)
-                folder.write_manifest(plan.manifest(folder))
-                left = skip_impossible(unfinished(plan.jobs, folder.finished() - folder.incomplete()), strengths, lessons, folder)
-                as_executor(None, 1).run(left, JobRunner(plan.problem, folder.root, plan.budgets), JobProgress(lambda *_steps: None))
+        strict, folder = strict_plan(prepared), RunFolder(f"{store.root}/{STRICT}")
+        with in_precision("float32"), folder.writing():
+            lessons = learn_all(strict.problem, strict.budgets, folder, progress=False)
+            folder.write_manifest(strict.manifest(folder))
+            left = skip_impossible(unfinished(strict.jobs, folder.finished() - folder.incomplete()), strengths, lessons, folder)
+            as_executor(None, 1).run(left, JobRunner(strict.problem, folder.root, strict.budgets), JobProgress(lambda *_steps: None))
         found = strict_records(Result(store.root), Result(folder.root))
         store.write_manifest({**store.manifest(), "strict": found})
 

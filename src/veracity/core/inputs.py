@@ -86,6 +86,21 @@ class Inputs(Protocol):
         ...
 
 
+def samples_on(inputs: Inputs, index: Tensor, device: torch.device) -> Signals:
+    """Samples by index on a device, as a copy; consecutive samples of a tensor are copied once, on their way there."""
+    found = samples_to_read(inputs, index)
+    return inputs.take(index) if found.values.device == device else found.to(device)
+
+
+def samples_to_read(inputs: Inputs, index: Tensor) -> Signals:
+    """Samples by index that nobody may write into: consecutive samples of a tensor are not copied."""
+    if isinstance(inputs, TensorInputs) and len(index):
+        first = int(index[0])
+        if torch.equal(index.cpu(), torch.arange(first, first + len(index))):
+            return Signals(inputs.tensor[first : first + len(index)].detach())
+    return inputs.take(index)
+
+
 @dataclass(frozen=True)
 class TensorInputs:
     """Samples stacked in one tensor."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -105,9 +105,9 @@ class TensorSnapshot:
         self.tensors = tensors
         self.copies = {name: (kept_copy(tensor), tensor.device) for name, tensor in tensors.items()}
 
-    def changes(self) -> list[str]:
-        """Names of tensors that have moved or hold other numbers; NaN equals NaN."""
-        found = {name: self.same(name) for name in self.tensors}
+    def changes(self, names: Collection[str] | None = None) -> list[str]:
+        """Names of tensors, or those of `names`, that have moved or hold other numbers; NaN equals NaN."""
+        found = {name: self.same(name) for name in (self.tensors if names is None else names)}
         asked: dict[torch.device, list[str]] = {}
         for name, same in found.items():
             if isinstance(same, Tensor):
@@ -119,8 +119,11 @@ class TensorSnapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Write the copies back into tensors that have changed."""
-        for name in self.changes():
+        """Write the copies back into tensors that have changed; on a GPU into all that are small, which waits for nothing."""
+        blind = {name: copy for name, (copy, _) in self.copies.items() if writable_as_is(self.tensors[name], copy)}
+        if blind:
+            torch._foreach_copy_([self.tensors[name] for name in blind], list(blind.values()))
+        for name in self.changes([name for name in self.tensors if name not in blind]):
             tensor, (copy, device) = self.tensors[name], self.copies[name]
             if (tensor.shape, tensor.dtype, tensor.device) != (copy.shape, copy.dtype, device):
                 tensor.data = copy.to(device, copy=True)
@@ -133,6 +136,12 @@ class TensorSnapshot:
             return False
         now = tensor.detach().to(copy.device)
         return ((now == copy) | ((now != now) & (copy != copy))).all()
+
+
+def writable_as_is(tensor: Tensor, copy: Tensor) -> bool:
+    """Whether a copy on a GPU can be written into its tensor without a look at it."""
+    alike = (tensor.shape, tensor.dtype, tensor.device, tensor.stride()) == (copy.shape, copy.dtype, copy.device, copy.stride())
+    return alike and copy.is_cuda and not tensor.is_inference() and tensor.is_contiguous()
 
 
 def kept_copy(tensor: Tensor) -> Tensor:

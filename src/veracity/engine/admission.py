@@ -13,7 +13,7 @@ from veracity.core import fingerprint
 from veracity.core.dense_targets import target_for
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import Explainer
-from veracity.core.inputs import Inputs, Signals
+from veracity.core.inputs import Inputs, Signals, samples_on
 from veracity.core.models import View, check_weights, device_of, evaluating, out_of_memory, weight_type
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
@@ -251,7 +251,7 @@ def one_line(error: Exception) -> str:
 
 def take(inputs: Inputs, part: slice, module: nn.Module) -> Signals:
     """Some inputs by position, on the model's device."""
-    return inputs.take(torch.arange(part.start, part.stop)).to(device_of(module))
+    return samples_on(inputs, torch.arange(part.start, part.stop), device_of(module))
 
 
 def check_training(name: str, module: nn.Module, training: Training | None, explainers: Mapping[str, Explainer]) -> None:

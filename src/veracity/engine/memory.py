@@ -23,6 +23,8 @@ GPU_SHARE = 2
 MOST_ROWS = {"cpu": 512, "cuda": 16384}
 CALL_SECONDS = 0.15
 """How long a call of a model on a GPU should take, so that starting its kernels takes less."""
+LAUNCH_BOUND = 1.5
+"""If twice the rows take less than this many times as long, starting kernels takes most of the time."""
 TRIED_ROWS = (16, 32)
 """Two numbers of rows whose memory and time are measured."""
 
@@ -108,8 +110,8 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
 def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
     """As many rows as fit into `share` bytes, of which a call on a GPU takes about 0.15 s: a power of two, at most `most`.
 
-    The bytes and seconds per row are measured, forward and backward, with two numbers of rows; a network that is so small that its
-    calls take no longer with more rows is tried once more with many.
+    The bytes and seconds per row are measured, forward and backward, with two numbers of rows. A network that is so small that twice
+    the rows take hardly longer is tried once more with many.
     """
     few, more = TRIED_ROWS
     cost_of_pass(model, row, few)  # the first call also looks for algorithms
@@ -120,7 +122,7 @@ def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
     fixed = max(0.0, low[0] - few * each)
     limit = max(1, int(min(most, (share - fixed) / each)))
     rows = min(limit, enough_rows(more, high[1]))
-    if rows >= 8 * more and (found := cost_of_pass(model, row, rows)) is not None:
+    if high[1] < LAUNCH_BOUND * low[1] and rows >= 8 * more and (found := cost_of_pass(model, row, rows)) is not None:
         rows = min(limit, max(rows, enough_rows(rows, found[1])))
     return rows
 

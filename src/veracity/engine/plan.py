@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost, Need
-from veracity.core.inputs import Inputs
+from veracity.core.explainers import Cost, Explainer, Need
+from veracity.core.inputs import Inputs, samples_to_read
 from veracity.core.models import device_of
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
-from veracity.core.spaces import TrainingSpace, WeightSpace
+from veracity.core.spaces import InputSpace, SampleSpace, TargetSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import AdaptiveWalk, Search
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
@@ -28,6 +28,9 @@ LARGEST = 1 << 28
 """The most bytes that the inputs of a block take."""
 ALGORITHMS = 5
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
+
+SAME_MODEL = (InputSpace, SampleSpace, TargetSpace)
+"""Spaces that leave the model as it is."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +95,18 @@ def fusion(cell: Cell) -> str:
     return fingerprint.of_json([cell.request.spec(), cell.key if isinstance(cell.request.walk, AdaptiveWalk) else ""])
 
 
-def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int], None] = lambda samples: None) -> list[Job]:
-    """Every job, in a fixed order; `advance` gets the number of samples of every planned block.
+def plan(
+    problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int], None] = lambda samples: None, most: int | None = None
+) -> list[Job]:
+    """Every job, or those of the first `most` samples, in a fixed order; `advance` gets the number of samples of every planned block.
 
     Keys depend on the row budget only if numbers depend on the batch.
     """
     jobs: list[Job] = []
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
-    for samples, model_name in blocks(problem):
+    for samples, model_name in blocks(problem, most):
         model = problem.models[model_name]
-        block, others = problem.inputs.take(samples).fingerprint(), siblings(problem, model_name, samples)
+        block, others = samples_to_read(problem.inputs, samples).fingerprint(), siblings(problem, model_name, samples)
         for label in ("", *problem.explainers):
             explainer = problem.explainers.get(label)
             subject = problem.subject(model_name, explainer)
@@ -137,7 +142,7 @@ def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int
                     name,
                     score,
                     request,
-                    *costs(score, request, per_map, len(samples)),
+                    *costs(score, request, per_map, len(samples), told_by_explainer(problem, model_name, explainer, request)),
                 )
                 for name, score, request in wanted
             )
@@ -148,15 +153,13 @@ def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int
     return jobs
 
 
-def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
-    """The samples of every block and the model that is asked about them, in the order of their first samples."""
+def blocks(problem: Problem, most: int | None = None) -> list[tuple[Tensor, str]]:
+    """The samples of every block and the model that is asked about them, in the order of their first samples; see `plan`."""
     on_gpu = any(device_of(model.module).type == "cuda" for model in problem.models.values())
     every, size = torch.arange(problem.inputs.size()), block_size(problem.inputs, GPU_BLOCK if on_gpu else BLOCK)
-    parts = [
-        (part, name)
-        for name, model in problem.models.items()
-        for part in (every if model.place is None else model.place.samples).split(size)
-    ]
+    asked = {name: every if model.place is None else model.place.samples for name, model in problem.models.items()}
+    few = {name: samples if most is None else samples[samples < most] for name, samples in asked.items()}
+    parts = [(part, name) for name, samples in few.items() for part in samples.split(size) if len(part)]
     return sorted(parts, key=lambda part: int(part[0][0]))
 
 
@@ -192,12 +195,22 @@ def siblings(problem: Problem, name: str, samples: Tensor) -> list[Any]:
     ]
 
 
-def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[Cost, Cost]:
-    """Model passes of a cell: to explain, and to read the model's outputs, each at the levels where that is done."""
+def told_by_explainer(problem: Problem, name: str, explainer: Explainer | None, request: Request) -> frozenset[Reads]:
+    """What an explainer of a model sees in its own pass of a perturbed row, so that no other pass is needed to read it."""
+    if explainer is None or not explainer.local or request.smoothing is not None or not isinstance(request.space, SAME_MODEL):
+        return frozenset()
+    module = problem.models[name].module
+    whole = problem.view(name) is module and problem.target_of(name).decisions(module) is module
+    return frozenset({Reads.SCORES, Reads.OUTPUT}) if whole else frozenset({Reads.SCORES})
+
+
+def costs(score: Score, request: Request, per_map: Cost, samples: int, told: frozenset[Reads] = frozenset()) -> tuple[Cost, Cost]:
+    """Model passes of a cell: to explain, and to read outputs that the explainer has not `told`, each at the levels where that is done."""
     after, space, rows = reads_after(score), request.space, samples * request.walk.length(request.space)
     every = range(space.levels)
     explained, answered = (
         (sum(map(space.explains, every)), sum(map(space.answers, every))) if isinstance(space, WeightSpace) else (len(every), len(every))
     )
     explaining = per_map * (rows * explained * request.repeats) if Reads.EXPLANATION in after else Cost()
-    return explaining, Cost(forward=rows * answered) if after & OUTPUTS else Cost()
+    separate = after & OUTPUTS - (told if Reads.EXPLANATION in after else frozenset())
+    return explaining, Cost(forward=rows * answered) if separate else Cost()

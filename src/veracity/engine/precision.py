@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from veracity.core.errors import SpecError
+from veracity.core.fingerprint import of_json
 from veracity.core.inputs import Inputs
 from veracity.core.spaces import Space
-from veracity.engine.plan import Job
+from veracity.engine.plan import Job, plan
+from veracity.engine.prepare import AuditPlan
 from veracity.perturb.noise import AddedNoise
 from veracity.perturb.weights.noise import WeightNoise
 
@@ -49,6 +52,13 @@ def check_resolution(jobs: Iterable[Job], inputs: Inputs) -> None:
                     f"The score '{cell.name}' perturbs by {share:.2g} of the size of what it perturbs, but tf32 rounds that by up to "
                     f"{ROUNDING:.2g}: use precision='float32', or a perturbation of at least {CLEAR * ROUNDING:.2g}."
                 )
+
+
+def strict_plan(prepared: AuditPlan) -> AuditPlan:
+    """The plan of the first samples in strict float32: the same models, draws, strengths and explained outputs."""
+    models = {name: replace(one, fingerprint=of_json([one.fingerprint, "float32"])) for name, one in prepared.problem.models.items()}
+    problem = replace(prepared.problem, models=models, precision="float32")
+    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets, most=CHECKED))
 
 
 def strict_records(result: Any, strict: Any) -> list[dict[str, Any]]:

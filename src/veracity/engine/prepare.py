@@ -19,14 +19,14 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
-from veracity.core.inputs import shown_parts, shown_words, whole
+from veracity.core.inputs import samples_to_read, shown_parts, shown_words, whole
 from veracity.core.scores import Reads, Request, Score, reads_after
 from veracity.core.settings import short_repr
-from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
+from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
-from veracity.engine.plan import Cell, Job, fusion
+from veracity.engine.plan import SAME_MODEL, Cell, Job, fusion
 from veracity.engine.predictions import classes_shown
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
@@ -40,8 +40,6 @@ from veracity.walk.gradient import has_slopes
 
 BALL = ("radius", "norm", "range")
 """Settings of the ball that any other space takes the place of."""
-SAME_MODEL = (InputSpace, SampleSpace, TargetSpace)
-"""Spaces that leave the model as it is."""
 
 
 def check_search(score: SearchScore, request: Request, target: Target, shape: Size) -> None:
@@ -295,7 +293,7 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
         if not isinstance(space, InputSpace):
             continue
         for part in torch.arange(problem.inputs.size()).split(256):
-            space.check(problem.inputs.take(part).values)
+            space.check(samples_to_read(problem.inputs, part).values)
 
 
 def check_bound(problem: Problem, jobs: list[Job]) -> None:

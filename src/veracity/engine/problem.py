@@ -13,7 +13,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
 from veracity.core.features import Features
-from veracity.core.inputs import Inputs, Signals
+from veracity.core.inputs import Inputs, Signals, samples_to_read
 from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
@@ -183,7 +183,7 @@ class Problem:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The smallest and the largest value of the inputs."""
-        parts = [torch.aminmax(self.inputs.take(part).values) for part in torch.arange(self.inputs.size()).split(256)]
+        parts = [torch.aminmax(samples_to_read(self.inputs, part).values) for part in torch.arange(self.inputs.size()).split(256)]
         return min(float(part.min) for part in parts), max(float(part.max) for part in parts)
 
     def context(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, learner
-from veracity.core.inputs import Signals
+from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
@@ -155,7 +155,7 @@ class Block:
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(self.job.samples)
         self.numbers = self.samples.to(self.device)
-        self.x = problem.inputs.take(self.samples).to(self.device)
+        self.x = samples_on(problem.inputs, self.samples, self.device)
         self.targets = self.model.targets[self.samples].to(self.device)
         self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
         about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]

@@ -18,7 +18,7 @@ from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, TargetSpa
 from veracity.core.walks import AdaptiveWalk, Ask
 from veracity.engine.memory import MEMORY, Readings
 from veracity.engine.perturbation.base import Perturbation, S, See
-from veracity.engine.plan import Cell
+from veracity.engine.plan import Cell, told_by_explainer
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block
 from veracity.perturb.lengths import OwnLength
@@ -38,8 +38,8 @@ class RowPerturbation(Perturbation[S]):
         self.explaining, self.asks = Reads.EXPLANATION in self.after, 0
         if self.request.follow:
             self.after |= {Reads.SCORES}
-        local = block.explainer is not None and block.explainer.local and self.request.smoothing is None
-        self.single_pass = self.explaining and local and self.model_stays and self.after & OUTPUTS == {Reads.SCORES}
+        told = told_by_explainer(block.problem, block.job.model, block.explainer, self.request) if self.model_stays else frozenset()
+        self.single_pass = self.explaining and bool(self.after & OUTPUTS) and self.after & OUTPUTS <= told
 
     @abstractmethod
     def transform(self, piece: Ask, element: Tensor) -> tuple[Signals, Tensor]:
@@ -110,6 +110,8 @@ class RowPerturbation(Perturbation[S]):
         found[Reads.EXPLANATION], found[Reads.SCORES] = self.block.reader.explanation_and_scores(
             x, None if request.follow else targets, draws
         )
+        if Reads.OUTPUT in self.after:
+            found[Reads.OUTPUT] = self.block.reader.outputs_are.read(found[Reads.SCORES])
         return found[Reads.SCORES].argmax(dim=1) if request.follow else targets
 
     def outputs(self, ask: Ask, number: str) -> Readings:
