@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import nn
 from small import series_inputs, small_net
 from veracity import Audit
 from veracity.core.scores import Reads
+from veracity.core.spaces import WeightSpace
 from veracity.engine.memory import Memory
 from veracity.engine.perturbation import weights
 from veracity.engine.perturbation.weights import compared_with
@@ -43,21 +45,26 @@ def test_what_a_later_element_leaves_alone_is_the_models_own_again() -> None:
         assert same != name.startswith(last)
 
 
+def compared(space: WeightSpace, levels: Iterable[int], last: float) -> list[float]:
+    """What copies at these levels are compared with, if the explanation at level l is l + 1, and the base is 0."""
+    base, leading, found = torch.zeros(1, 1), torch.full((1, 1), last), list[float]()
+    for level in levels:
+        before, leading = compared_with(space, level, base, leading, torch.full((1, 1), level + 1.0))
+        found.append(before.item())
+    return [*found, leading.item()]
+
+
 def test_a_path_goes_on_from_the_level_before_and_starts_again_from_the_base() -> None:
     space = ParameterScaling(sigma=1.0, steps=2, segments=2)
-    base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-    compared, leading = compared_with(space, [(0, 0), (0, 1), (0, 2), (0, 3)], base, last, found)
-    assert (compared.flatten().tolist(), leading.item()) == ([0, 1, 0, 3], 4)
-    assert compared_with(space, [(0, 1), (0, 2)], base, last, found[:2])[0].flatten().tolist() == [9, 0]
+    assert compared(space, range(4), last=9.0) == [0, 1, 0, 3, 4]
+    assert compared(space, (1, 2), last=9.0) == [9, 0, 3]
 
 
 def test_repeats_are_compared_with_the_look_that_they_repeat() -> None:
     space = FreshScaling(sigma=1.0, steps=1, segments=2, repeats=2)
-    base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.arange(1.0, 8.0)[:, None]
-    every = [(0, level) for level in range(space.levels)]
-    assert compared_with(space, every, base, last, found)[0].flatten().tolist() == [0, 1, 1, 0, 4, 4, 0]
-    _, leading = compared_with(space, every[:2], base, last, found[:2])
-    assert compared_with(space, every[2:], base, leading, found[2:])[0].flatten().tolist() == [1, 0, 4, 4, 0]
+    assert compared(space, range(space.levels), last=9.0)[:-1] == [0, 1, 1, 0, 4, 4, 0]
+    leading = compared(space, (0, 1), last=9.0)[-1]
+    assert compared(space, range(2, space.levels), last=leading)[:-1] == [1, 0, 4, 4, 0]
 
 
 @pytest.mark.parametrize("explainer", ["gradient", "saliency", "input_x_gradient", "integrated_gradients"])
@@ -66,6 +73,7 @@ def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: p
     audit = Audit(**given, scores=[FastGEF(draws=2, sigma=1.0)])
     looped = audit.run(tmp_path / "looped", progress=False)
     monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "STACKED", 2)
     counted: list[int] = []
     explained = weights.explain_stacked
     monkeypatch.setattr(weights, "explain_stacked", lambda *args: counted.append(len(args[3])) or explained(*args))
@@ -84,6 +92,7 @@ def test_a_calibrated_path_is_found_once_and_is_the_same_stacked_and_looped(tmp_
     audit = Audit(**given, explainers=["gradient", "saliency"], scores=[FastGEF(draws=2), GEF(draws=2)])
     looped = audit.run(tmp_path / "looped", progress=False)
     monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "STACKED", 2)
     stacked = audit.run(tmp_path / "stacked", progress=False)
     assert len(looped.manifest["calibrations"]) == 1
     assert looped.manifest["calibrations"] == stacked.manifest["calibrations"]

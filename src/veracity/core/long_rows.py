@@ -1,7 +1,7 @@
 """One long row of standard normal numbers for a name, such as noise for every weight of a model; the same words on every device.
 
 Philox4x64-10 (Salmon et al. 2011) makes the words: NumPy's generator on a CPU, which is ten times as fast there as arrays of 32-bit
-words, and torch's 64-bit integers elsewhere.
+words, one kernel on an NVIDIA GPU, and torch's 64-bit integers elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import hashlib
 import numpy as np
 import torch
 from torch import Tensor
+
+from veracity.core import cuda_random
 
 LOW32 = 0xFFFFFFFF
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
@@ -34,6 +36,8 @@ def long_normal(size: int, *parts: int | str, device: torch.device) -> Tensor:
     Words 2 i and 2 i + 1 of 32 bits make the numbers i and i + pairs, by the Box-Muller transform.
     """
     key, pairs = key_of(*parts), -(-size // 2)
+    if device.type == "cuda":
+        return cuda_random.long_normal(pairs, key, device)[:size]
     found = torch.empty(2 * pairs, device=device)
     step, words = (CPU_PAIRS, words_on_cpu) if device.type == "cpu" else (DEVICE_PAIRS, words_on_device)
     for first in range(0, pairs, step):

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veracity.core import cuda_random
+
 LOW32 = 0xFFFFFFFF
 HALF = np.uint64(32)
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -32,6 +34,8 @@ SPARE = 32
 """How many more numbers than needed are drawn at first for a subset."""
 
 Words = NDArray[np.uint64]
+Rows = tuple[Tensor, Tensor, Tensor]
+"""The first block, the draw and the sample of each row."""
 
 
 def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> tuple[Words, Words, Words, Words]:
@@ -116,10 +120,20 @@ class Draws:
 
     def words(self, count: int, stream: str) -> Tensor:
         """`count` 32-bit words per row, as int64 (N, count)."""
-        blocks, key = -(-count // 4), (self.seed & LOW32, (self.seed >> 32) & LOW32)
+        blocks, purpose = -(-count // 4), stream_number(stream)
+        if self.sample.is_cuda:
+            return cuda_random.words(*self.rows(blocks), count, purpose, self.key)
         make = words_on_cpu if self.sample.device.type == "cpu" else words_on_device
-        start = torch.zeros_like(self.sample) if self.item is None else self.item * blocks
-        return make((start, self.draw, self.sample), blocks, stream_number(stream), key)[:, :count]
+        return make(self.rows(blocks), blocks, purpose, self.key)[:, :count]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The lower and the upper 32 bits of the seed."""
+        return self.seed & LOW32, (self.seed >> 32) & LOW32
+
+    def rows(self, blocks: int) -> Rows:
+        """The first block of four words, the draw and the sample of each row, if its items have so many blocks."""
+        return torch.zeros_like(self.sample) if self.item is None else self.item * blocks, self.draw, self.sample
 
     def uniform(self, *shape: int, stream: str) -> Tensor:
         """Uniform numbers in the open interval (0, 1), float64 (N, *shape)."""
@@ -133,6 +147,9 @@ class Draws:
         """
         count = int(torch.Size(shape).numel())
         pairs, kind = -(-count // 2), torch.float64 if count <= FEW else torch.float32
+        if self.sample.is_cuda and kind is torch.float32:
+            made = cuda_random.normal(*self.rows(-(-2 * pairs // 4)), pairs, stream_number(stream), self.key)
+            return made[:, :count].reshape(len(self), *shape)
         found = torch.empty(len(self), 2 * pairs, dtype=kind, device=self.sample.device)
         tall = max(1, (CPU_NUMBERS if self.sample.device.type == "cpu" else DEVICE_NUMBERS) // max(1, pairs))
         for top in range(0, len(self), tall):
@@ -169,10 +186,6 @@ class Draws:
         number = (first.gather(1, place) == turn).cumsum(1, dtype=torch.int32)
         last = torch.searchsorted(number, number.new_full((len(self), 1), count))
         return first <= last.clamp(max=drawn - 1)
-
-
-Rows = tuple[Tensor, Tensor, Tensor]
-"""The first block, the draw and the sample of each row."""
 
 
 def words_on_cpu(rows: Rows, blocks: int, purpose: int, key: tuple[int, int]) -> Tensor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from veracity.core.measures import Direction, measure
 from veracity.measure.rows import check_pair
@@ -36,18 +39,49 @@ def spearman(a: Tensor, b: Tensor) -> Tensor:
     tensor([0.8000], dtype=torch.float64)
     """
     check_pair(a, b)
-    a, b = a.flatten(1), b.flatten(1)
-    count = max(1, (CPU_ENTRIES if a.device.type == "cpu" else GPU_ENTRIES) // a.shape[1])
-    return torch.cat([rank_correlation(*part) for part in zip(a.split(count), b.split(count), strict=True)])
+    known = [known_ranks(a), known_ranks(b)]
+    found: list[Tensor] = []
+    for part in chunks(a):
+        u, v = (ranks_of_rows(x[part]) if ranks is None else ranks[part] for x, ranks in zip((a, b), known, strict=True))
+        lengths = (torch.linalg.vecdot(u, u) * torch.linalg.vecdot(v, v)).sqrt()
+        correlation: Tensor = torch.linalg.vecdot(u, v) / lengths
+        found.append(correlation.clamp(-1.0, 1.0))
+    return torch.cat(found) if found else a.new_zeros(0, dtype=torch.float64)
 
 
-def rank_correlation(a: Tensor, b: Tensor) -> Tensor:
-    """Spearman's correlation of rows (N, D) and (N, D), all at once."""
-    undefined = a.isnan().any(dim=1) | b.isnan().any(dim=1)
-    u, v = doubled_ranks(a), doubled_ranks(b)
-    lengths = (torch.linalg.vecdot(u, u) * torch.linalg.vecdot(v, v)).sqrt()
-    correlation: Tensor = torch.linalg.vecdot(u, v) / lengths
-    return correlation.clamp(-1.0, 1.0).masked_fill(undefined, float("nan"))
+def chunks(x: Tensor) -> list[slice]:
+    """Rows of (N, ...) that are ranked at once."""
+    count = max(1, (CPU_ENTRIES if x.device.type == "cpu" else GPU_ENTRIES) // max(1, x[:1].numel()))
+    return [slice(start, start + count) for start in range(0, len(x), count)]
+
+
+SEEN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+"""Tensors that were ranked, as long as they exist: their version, and their ranks if they came twice."""
+MOST_BYTES = 1 << 30
+"""The most bytes of ranks that are kept for one tensor."""
+
+
+def known_ranks(x: Tensor) -> Tensor | None:
+    """The ranks of a tensor (N, ...) that comes again, such as the explanations that those of many copies of a model are compared with.
+
+    The first time it is None.
+    """
+    if x.is_inference() or 8 * x.numel() > MOST_BYTES:
+        return None
+    version, ranks = SEEN.get(x, (None, None))
+    if version != x._version:
+        SEEN[x] = (x._version, None)
+        return None
+    if ranks is None:
+        ranks = torch.cat([ranks_of_rows(x[part]) for part in chunks(x)]) if len(x) else None
+        SEEN[x] = (x._version, ranks)
+    return cast(Tensor | None, ranks)
+
+
+def ranks_of_rows(x: Tensor) -> Tensor:
+    """The doubled ranks of (N, ...) as (N, D); NaN for a row that holds NaN."""
+    flat = x.flatten(1)
+    return doubled_ranks(flat).masked_fill_(flat.isnan().any(dim=1, keepdim=True), torch.nan)
 
 
 def doubled_ranks(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from veracity.core import fingerprint
 from veracity.core.explainers import Cost, learner
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
-from veracity.core.scores import OUTPUTS, Reading, Reads, Request
+from veracity.core.scores import OUTPUTS, Pair, Reading, Reads, Request
 from veracity.core.spaces import WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
@@ -33,6 +33,8 @@ from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stac
 FORWARD = weight(Cost(forward=1))
 GAINING = frozenset({"cuda"})
 """Kinds of device on which copies are explained together."""
+STACKED = 8
+"""Copies are explained together if a call has room for so many. The copies of larger networks keep a GPU busy one by one."""
 
 
 class WeightPerturbation(Perturbation[WeightSpace]):
@@ -45,25 +47,26 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
 
     def observe(self, ask: Ask, see: See) -> None:
-        """Some copies at a time; the ask goes copy by copy through all samples.
-
-        Along a path, explanations are compared with those of the last level that leads, which `last` holds.
-        """
+        """Some copies at a time; the ask goes copy by copy through all samples, in their order."""
         block, count = self.block, len(self.block)
         every = [(int(draw), int(level)) for draw, level in ask.element[::count]]
         some = block.copies.at_once(block.x.values)
         for first in range(0, len(every), some):
             pairs, part = every[first : first + some], slice(first * count, (first + some) * count)
-            piece, row = ask[part], ask.row[part].to(block.device)
-            found = self.read(pairs, piece)
-            before = {what: value[row] for what, value in self.before.items()}
-            maps, start = found.get(Reads.EXPLANATION), before.get(Reads.EXPLANATION)
-            if maps is not None and self.last is not None:
-                base = self.before[Reads.EXPLANATION]
-                before[Reads.EXPLANATION], self.last = compared_with(self.space, pairs, base, self.last, maps)
-            targets = block.targets[row]
-            pair = pair_of(self.space, piece.element, Reading(targets, before), Reading(targets, found), block.frame)
-            see(part, replace(pair, start=start))
+            found = self.read(pairs, ask[part])
+            for number, (_, level) in enumerate(pairs):
+                here = slice((first + number) * count, (first + number + 1) * count)
+                after = {what: value[number * count : (number + 1) * count] for what, value in found.items()}
+                self.see_copy(ask[here].element, level, after, partial(see, here))
+
+    def see_copy(self, element: Tensor, level: int, after: Readings, see: Callable[[Pair], None]) -> None:
+        """Hand on the readings of one copy beside those of the model itself, which stay the same tensors, so that they are ranked once."""
+        before, maps, base = dict(self.before), after.get(Reads.EXPLANATION), self.before.get(Reads.EXPLANATION)
+        if maps is not None and base is not None and self.last is not None:
+            before[Reads.EXPLANATION], self.last = compared_with(self.space, level, base, self.last, maps)
+        targets = self.block.targets
+        pair = pair_of(self.space, element, Reading(targets, before), Reading(targets, after), self.block.frame)
+        see(replace(pair, start=base))
 
     def read(self, pairs: Pairs, ask: Ask) -> Readings:
         """The readings of these copies."""
@@ -97,7 +100,8 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         """The explanations of all copies: together where the device gains by it, else one after the other."""
         block, count = self.block, len(self.block)
         control = block.explainer is not None and block.explainer.control
-        together = max(1, block.budget.rows // max(1, count * block.rows_each)) if self.form and block.device.type in GAINING else 1
+        fitting = block.budget.rows // max(1, count * block.rows_each)
+        together = fitting if self.form and block.device.type in GAINING and fitting >= STACKED else 1
         silent = self.blank(frozenset({Reads.EXPLANATION}))
         parts: dict[int, Tensor] = {}
         asked = [number for number, (_, level) in enumerate(pairs) if not silent or self.space.explains(level)]
@@ -150,14 +154,9 @@ def explain_stacked(
     return found.detach()
 
 
-def compared_with(space: WeightSpace, pairs: Pairs, base: Tensor, last: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-    """What the explanations of some copies are compared with, (copies * N, ...), and the leading ones that later copies go on from.
+def compared_with(space: WeightSpace, level: int, base: Tensor, last: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+    """What the explanations `found` of a copy are compared with, and those that later copies are compared with; all are (N, ...).
 
-    Where a path starts, that is the base; else the explanations of the last level that leads. `base` and `last`, which led before
-    these, are (N, ...); `found` is (copies * N, ...).
+    Where a path starts, that is the `base`; else the explanations of the `last` level that leads.
     """
-    parts: list[Tensor] = []
-    for maps, (_, level) in zip(found.split(len(base)), pairs, strict=True):
-        parts.append(base if space.starts(level) else last)
-        last = maps if space.leads(level) else last
-    return torch.cat(parts), last
+    return base if space.starts(level) else last, found if space.leads(level) else last
