@@ -80,11 +80,11 @@ def test_a_constant_explanation_sums_to_exactly_the_same_for_every_subset():
 
 def test_one_map_counts_for_every_channel():
     x = torch.zeros(2, 3, 2, 2)
-    wide = over_entries(torch.arange(8.0).reshape(2, 1, 2, 2), x)
+    wide = over_entries(torch.arange(8.0).reshape(2, 1, 2, 2), x.shape[1:])
     assert wide[1].tolist() == [4.0, 5.0, 6.0, 7.0] * 3
     for shape in ((2, 2, 2), (2, 2, 2, 2), (2, 3, 2, 1, 1)):
         with pytest.raises(InputError, match=r"each entry of inputs of shape \(3, 2, 2\)"):
-            over_entries(torch.zeros(shape), x)
+            over_entries(torch.zeros(shape), x.shape[1:])
 
 
 def test_only_maps_over_the_input_can_be_masked():

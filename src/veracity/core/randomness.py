@@ -181,11 +181,12 @@ class Draws:
             return ~self.subsets(population, population - count, stream=stream)
         drawn = math.ceil(-population * math.log1p(-count / population) + 8.0 * math.sqrt(count)) + SPARE
         place = (self.words(drawn, stream) * population) >> 32
-        turn = torch.arange(drawn, dtype=torch.int32, device=place.device).expand(len(self), drawn)
-        first = torch.full((len(self), population), drawn, dtype=torch.int32, device=place.device).scatter_reduce_(1, place, turn, "amin")
+        kind = torch.int16 if drawn < 2**15 else torch.int32
+        turn = torch.arange(drawn, dtype=kind, device=place.device).expand(len(self), drawn)
+        first = torch.full((len(self), population), drawn, dtype=kind, device=place.device).scatter_reduce_(1, place, turn, "amin")
         number = (first.gather(1, place) == turn).cumsum(1, dtype=torch.int32)
         last = torch.searchsorted(number, number.new_full((len(self), 1), count))
-        return first <= last.clamp(max=drawn - 1)
+        return first <= last.clamp(max=drawn - 1).to(kind)
 
 
 def words_on_cpu(rows: Rows, blocks: int, purpose: int, key: tuple[int, int]) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
@@ -103,6 +103,27 @@ class ReadPart:
         return reading[self.what]
 
 
+class RowsOf(Mapping[Reads, Tensor]):
+    """Rows (R,) of what was read of a block; a part is gathered when it is first asked for."""
+
+    def __init__(self, whole: Mapping[Reads, Tensor], row: Tensor) -> None:
+        self.whole, self.row, self.gathered = whole, row, dict[Reads, Tensor]()
+
+    def __getitem__(self, what: Reads) -> Tensor:
+        if what not in self.gathered:
+            self.gathered[what] = self.whole[what][self.row]
+        return self.gathered[what]
+
+    def __contains__(self, what: object) -> bool:
+        return what in self.whole
+
+    def __iter__(self) -> Iterator[Reads]:
+        return iter(self.whole)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
 class Reading:
     """What was read of R rows: their targets (R,), and the requested parts, each (R, ...)."""
 
@@ -130,6 +151,12 @@ class Reading:
     """Whether each prediction is correct, 1 or 0, (R,)."""
     predicted = ReadPart(Reads.CLASS)
     """The predicted class of each row, (R,)."""
+
+    @property
+    def shape(self) -> Size:
+        """The shape of one sample's input."""
+        whole = self.found.whole if isinstance(self.found, RowsOf) else self.found
+        return whole[Reads.INPUT].shape[1:]
 
     @property
     def score(self) -> Tensor:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -324,11 +325,15 @@ def symmetry_text(space: InputSpace, walk: Walk) -> str:
 
 def versions() -> dict[str, str]:
     """The versions of the packages that a result depends on; of the optional ones, those that were imported."""
-    found = {"python": platform.python_version()}
     used = {package: module for package, module in OPTIONAL.items() if module in sys.modules}
-    for package, module in {**{package: package for package in PACKAGES}, **used}.items():
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = str(getattr(sys.modules.get(module), "__version__", __version__ if package == "veracity" else "unknown"))
-    return found
+    every = {**{package: package for package in PACKAGES}, **used}
+    return {"python": platform.python_version(), **{package: version_of(package, module) for package, module in every.items()}}
+
+
+@cache
+def version_of(package: str, module: str) -> str:
+    """The version of an installed package, or the one that its module says it has."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return str(getattr(sys.modules.get(module), "__version__", __version__ if package == "veracity" else "unknown"))

@@ -168,7 +168,7 @@ class Block:
     @cached_property
     def copies(self) -> ScratchModel:
         """Copies of the model with other weights."""
-        return ScratchModel(self.model.module, self.seed)
+        return ScratchModel.of(self.model.module, self.seed)
 
     def read(self, what: frozenset[Reads], request: Request) -> Readings:
         """The wanted readings of the unperturbed block, and always its inputs."""

@@ -79,9 +79,12 @@ def known_ranks(x: Tensor) -> Tensor | None:
 
 
 def ranks_of_rows(x: Tensor) -> Tensor:
-    """The doubled ranks of (N, ...) as (N, D); NaN for a row that holds NaN."""
+    """The doubled ranks of (N, ...) as (N, D); the first one is NaN in a row that holds NaN, so that its sums are NaN."""
     flat = x.flatten(1)
-    return doubled_ranks(flat).masked_fill_(flat.isnan().any(dim=1, keepdim=True), torch.nan)
+    ranks = doubled_ranks(flat)
+    if flat.numel():
+        ranks[:, 0] = torch.where(flat.amax(dim=1).isnan(), torch.nan, ranks[:, 0])
+    return ranks
 
 
 def doubled_ranks(x: Tensor) -> Tensor:

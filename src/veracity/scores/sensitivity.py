@@ -138,9 +138,10 @@ def relative_change(before: Tensor, after: Tensor, *, floor: float = FLOOR, eps_
     a, b = rows(before, after)
     unit = a.abs()
     if floor > 0:
-        unit = torch.maximum(unit, floor * a.square().mean(dim=1, keepdim=True).sqrt())
-    share = (b - a) / unit.masked_fill(unit == 0, torch.nan if floor > 0 else eps_min)
-    return share.square().sum(dim=1).sqrt()
+        unit = torch.maximum(unit, floor * torch.linalg.vector_norm(a, dim=1, keepdim=True) / math.sqrt(a.shape[1]))
+    share = (b - a).div_(unit.masked_fill_(unit == 0, torch.nan if floor > 0 else eps_min))
+    found: Tensor = torch.linalg.vector_norm(share, dim=1)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

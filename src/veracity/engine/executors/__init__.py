@@ -18,6 +18,7 @@ from veracity.engine.loop import JobRunner
 from veracity.engine.perturbation.refits import COPIES
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress
+from veracity.perturb.weights.copies import forget_copies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class Inline(Executor):
                     progress.finish(job)
         finally:
             COPIES.forget()
+            forget_copies()
 
 
 @EXECUTORS.add

@@ -14,7 +14,7 @@ from torch import Tensor
 from veracity.core.errors import SpecError, VeracityError, error_text
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
-from veracity.core.scores import Pair, Reading, Reads, Request, Score
+from veracity.core.scores import Pair, Reading, Reads, Request, RowsOf, Score
 from veracity.core.spaces import InputSpace, SampleSpace, Space
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
@@ -72,7 +72,7 @@ class Perturbation(ABC, Generic[S]):
 
     def pair(self, row: Tensor, element: Tensor, after: Reading) -> Pair:
         """Rows (R,) of the block before and after their perturbation."""
-        before = Reading(self.block.targets[row], {what: value[row] for what, value in self.before.items()})
+        before = Reading(self.block.targets[row], RowsOf(self.before, row))
         return pair_of(self.space, element, before, after, self.block.frame)
 
     def worst_pairs(self, cell: Cell, worst: Worst | None) -> dict[str, Tensor] | None:

@@ -61,6 +61,13 @@ class ScratchModel:
         self.held = {**dict(self.scratch.named_parameters()), **dict(self.scratch.named_buffers())}
         self.changed: set[str] = set()
 
+    @classmethod
+    def of(cls, model: nn.Module, seed: int) -> ScratchModel:
+        """The copy that was made last, if it is of this model, else a new one; see `forget_copies`."""
+        if not LATEST or LATEST[0].model is not model or LATEST[0].seed != seed:
+            LATEST[:] = [cls(model, seed)]
+        return LATEST[0]
+
     def at_once(self, x: Tensor, most: int = MOST_BYTES) -> int:
         """The number of copies that are made, and read on these samples, at once: weights, rows and explanations are bounded.
 
@@ -99,6 +106,15 @@ class ScratchModel:
             torch._foreach_copy_(here, [*(self.own[name] for name in back), *(values[number] for values in weights.values())])
         self.changed = set(weights)
         return self.scratch
+
+
+LATEST: list[ScratchModel] = []
+"""The copy that was made last: the jobs of a run share it."""
+
+
+def forget_copies() -> None:
+    """Drop the copy that was made last, since a caller may change the model's weights after a run."""
+    LATEST.clear()
 
 
 def stack(space: WeightSpace, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:

@@ -58,7 +58,7 @@ class Completeness(MaskingScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """The explanation's sum and f(x) - f(b): (R, 2)."""
-        explanation = over_entries(pair.before.explanation, pair.before.input)
+        explanation = over_entries(pair.before.explanation, pair.before.shape)
         return torch.stack((explanation.sum(dim=1), drop(pair, self.by_probability)), dim=1)
 
     def values(self, measured: Measured) -> Array:

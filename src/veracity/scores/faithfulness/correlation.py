@@ -33,7 +33,7 @@ class SubsetScore(SampleNotes, MaskingScore, ABC):
 
     def observe(self, pair: Pair) -> Tensor:
         """For each subset S, the sum of e over S and f(x) - f(x without S): (R, 2)."""
-        explanation = over_entries(pair.before.explanation, pair.before.input)
+        explanation = over_entries(pair.before.explanation, pair.before.shape)
         return torch.stack((attributed(explanation, pair.element), drop(pair, self.by_probability)), dim=1)
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
@@ -201,7 +201,7 @@ class Infidelity(MaskingScore):
         """I . e and f(x) - f(x - I): (R, 2)."""
         here, there = pair.before.input, pair.after.input
         change = (here.double() - there.double()).flatten(1)
-        predicted = (change * over_entries(pair.before.explanation, here)).sum(dim=1)
+        predicted = (change * over_entries(pair.before.explanation, pair.before.shape)).sum(dim=1)
         return torch.stack((predicted, drop(pair, self.by_probability)), dim=1)
 
     def values(self, measured: Measured) -> Array:

@@ -158,14 +158,14 @@ def drop(pair: Pair, softmax: bool) -> Tensor:
     return prediction(pair.before, softmax) - prediction(pair.after, softmax)
 
 
-def over_entries(explanation: Tensor, x: Tensor) -> Tensor:
-    """Explanations as one number per entry of the input, (R, d), in double precision; a map without channels counts for each channel."""
-    if explanation.ndim != x.ndim or any(own not in (1, other) for own, other in zip(explanation.shape, x.shape, strict=True)):
-        given, needed = tuple(explanation.shape[1:]), tuple(x.shape[1:])
+def over_entries(explanation: Tensor, shape: Size) -> Tensor:
+    """Explanations as one number per entry of inputs of this shape, (R, d), in double precision; a map without channels counts for each."""
+    given, needed = tuple(explanation.shape[1:]), tuple(shape)
+    if len(given) != len(needed) or any(own not in (1, other) for own, other in zip(given, needed, strict=True)):
         raise InputError(
             f"Masking needs an explanation of each entry of inputs of shape {needed}, but the explanations have shape {given}."
         )
-    return explanation.double().expand_as(x).flatten(1)
+    return explanation.double().expand(len(explanation), *shape).flatten(1)
 
 
 def attributed(explanation: Tensor, masked: Tensor) -> Tensor:
