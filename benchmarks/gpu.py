@@ -1,9 +1,12 @@
 """Score families on torchvision's ResNet-50 and ViT-B/16 on a GPU: time over the floor of bare passes in the same precision.
 
-    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--seconds 4] [--only mprt]
+    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--seconds 3] [--only mprt] [--quantus]
 
 The floor comes from benchmarks/gpu_floor.py, which does not import veracity: the passes that a score needs, forward and backward,
-times the seconds per row of the fastest of three batch sizes. Everything else (masks, noise, copies, comparisons, files) counts as ours.
+times the seconds per row of the fastest of three batch sizes. Everything else counts as ours: checks, masks, noise, copies,
+comparisons, files and, in TF32, the second measurement of 16 samples in float32. The number of images is chosen so that the floor
+takes about `--seconds`. With `--quantus`, Quantus does the same work on a few images in the same precision, and the ratio of seconds
+per image is printed.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
+from contextlib import redirect_stdout
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.gpu_floor import network
+from benchmarks.gpu_floor import LAYERS, network, set_precision
 from benchmarks.timing import CONSOLE, quiet
 from veracity import Audit
 from veracity.core.explainers import Cost, Explainer
@@ -43,22 +51,23 @@ from veracity.scores import (
 )
 from veracity.walk import MonteCarlo
 
-LAYERS = {"resnet50": "layer4", "vit_b_16": "encoder.layers.encoder_layer_11.ln_1"}
+RUNS, SUBSET, STEP, DRAWS, SIGMA = 100, 224, 1568, 10, 0.02
+"""Subsets and entries per subset, entries per flip, draws of noise, and their strength, which TF32 resolves."""
 
 SCORES: dict[str, Score] = {
-    "faithfulness_correlation": FaithfulnessCorrelation(nr_runs=100, subset_size=224),
-    "pixel_flipping": PixelFlipping(features_in_step=1568),
+    "faithfulness_correlation": FaithfulnessCorrelation(nr_runs=RUNS, subset_size=SUBSET),
+    "pixel_flipping": PixelFlipping(features_in_step=STEP),
     "deletion": Deletion(),
-    "relative_input_stability": RelativeInputStability(walk=MonteCarlo(draws=10)),
-    "max_sensitivity": MaxSensitivity(walk=MonteCarlo(draws=10)),
+    "relative_input_stability": RelativeInputStability(walk=MonteCarlo(draws=DRAWS), sigma=SIGMA),
+    "max_sensitivity": MaxSensitivity(walk=MonteCarlo(draws=DRAWS)),
     "equivariance": Equivariance(),
     "fast_gef": FastGEF(sigma=0.05),
     "mprt": MPRT(walk=MonteCarlo(draws=1)),
 }
 """Scores by name."""
 
-LEAST, MOST = 32, 1024
-"""The fewest and the most images."""
+MOST, WHOLE, PEER = 2048, 64, 8
+"""The most images, the number of which larger numbers are multiples, and how many Quantus gets."""
 
 
 def explainers(name: str) -> dict[str, Explainer]:
@@ -70,25 +79,26 @@ def floor_of(name: str, precision: str) -> dict[str, float]:
     """Seconds per row, measured by a process of its own."""
     command = [sys.executable, str(Path(__file__).with_name("gpu_floor.py")), name, precision]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    CONSOLE.print(found)
+    CONSOLE.print(found["seconds"], soft_wrap=True)
     best: dict[str, float] = found["best"]
     return best
 
 
-def floor_seconds(cost: Cost, floor: dict[str, float]) -> float:
+def floor_seconds(cost: Cost, floor: dict[str, float], label: str) -> float:
     """The seconds of the passes: backward ones with their forward, the rest forward alone."""
-    return cost.backward * floor["backward"] + (cost.forward - cost.backward) * floor["forward"]
+    return cost.backward * floor["layer" if label == "Grad-CAM" else "backward"] + (cost.forward - cost.backward) * floor["forward"]
 
 
-def timed(audit: Audit) -> float:
-    """The seconds of a run into a folder that nobody keeps."""
+def timed(audit: Audit) -> tuple[float, int]:
+    """The seconds of a run, and how many rows a call took."""
     MEMORY.forget()
     torch.cuda.synchronize()
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
         audit.run(Path(folder) / "run", progress=False)
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+        return seconds, next(iter(json.loads(next((Path(folder) / "run" / "rows").glob("*.json")).read_text()).values()))
 
 
 def profiled(audit: Audit) -> None:
@@ -103,18 +113,49 @@ def profiled(audit: Audit) -> None:
         pstats.Stats(stats).sort_stats(order).print_stats(r"veracity|method|built-in", 40)
 
 
+def peers() -> dict[str, Any]:
+    """Quantus's metrics with the same amount of work."""
+    quantus: Any = import_module("quantus")
+    noise = {"perturb_func": quantus.functions.perturb_func.batch_gaussian_noise}
+    noise["perturb_func_kwargs"] = {"perturb_mean": 0.0, "perturb_std": SIGMA}
+    return {
+        "faithfulness_correlation": quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=SUBSET),
+        "pixel_flipping": quantus.PixelFlipping(features_in_step=STEP, return_auc_per_sample=False),
+        "relative_input_stability": quantus.RelativeInputStability(nr_samples=DRAWS, **noise),
+        "max_sensitivity": quantus.MaxSensitivity(nr_samples=DRAWS),
+    }
+
+
+def peer_seconds(metric: Any, model: nn.Module, x: Tensor, precision: str) -> float:
+    """The seconds of a metric of Quantus on the same images, with Captum's gradient as it comes with Quantus."""
+    quantus: Any = import_module("quantus")
+    set_precision(precision)
+    with torch.no_grad():
+        targets = model(x.cuda()).argmax(1).cpu()
+    settings = {"explain_func": quantus.explain, "explain_func_kwargs": {"method": "Gradient"}, "device": "cuda", "channel_first": True}
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        for images in (x[:2], x):  # the first call only warms up
+            start = time.perf_counter()
+            metric(model=model, x_batch=images.numpy().copy(), y_batch=targets[: len(images)].numpy(), batch_size=len(images), **settings)
+            torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
 def main() -> None:
     """Print a line for each score and explainer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--only", default="")
     parser.add_argument("--explainers", default="gradient,IG,Grad-CAM")
+    parser.add_argument("--quantus", action="store_true")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     model, floor = network(given.network), floor_of(given.network, given.precision)
     x = torch.rand(MOST, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    metrics = peers() if given.quantus else {}
     for name, score in SCORES.items():
         for label, explainer in explainers(given.network).items():
             if (given.only and name not in given.only.split(",")) or label not in given.explainers.split(","):
@@ -122,17 +163,23 @@ def main() -> None:
             about: dict[str, Any] = {"models": model, "explainers": {label: explainer}, "scores": [score], "precision": given.precision}
             about |= {"symmetry": Dihedral() if name == "equivariance" else None, "controls": False, "companions": False}
             with quiet():
-                each = floor_seconds(cost_of(Audit(**about, inputs=x[:4]).prepare(), 4), floor) / 4
-                images = min(MOST, max(LEAST, round(given.seconds / each / 64) * 64))
-                audit = Audit(**about, inputs=x[:images])
+                few = cost_of(Audit(**about, inputs=x[:4]).prepare(batch=4), 4)
+                each = floor_seconds(few, floor, label) / 4
+                images = min(MOST, max(2, round(given.seconds / each)))
+                images = images if images < WHOLE / 2 else round(images / WHOLE) * WHOLE
+                timed(Audit(**about, inputs=x[:2]))  # compiles kernels
                 if given.profile:
-                    profiled(audit)
-                seconds = timed(audit)
-                prepared = audit.prepare()
-            cost = cost_of(prepared, images)
-            bare, rows = floor_seconds(cost, floor), next(iter(prepared.budgets.values())).rows
-            line = f"{given.network} {given.precision} {name:26} {label:9} images {images:4} rows {cost.forward:7} / {cost.backward:7}"
-            CONSOLE.print(f"{line} at once {rows:5} floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}", soft_wrap=True)
+                    profiled(Audit(**about, inputs=x[:images]))
+                seconds, rows = timed(Audit(**about, inputs=x[:images]))
+            bare = each * images
+            passes = f"rows {few.forward * images // 4:7} / {few.backward * images // 4:7} at once {rows:5}"
+            line = f"{given.network} {given.precision} {name:26} {label:9} images {images:4} {passes}"
+            if name in metrics and label == "gradient":
+                theirs = peer_seconds(metrics[name], model, x[:PEER], given.precision) / PEER
+                peer = f" Quantus {theirs * 1e3:8.1f} ms per image, {theirs * images / seconds:6.1f} times as long"
+            else:
+                peer = ""
+            CONSOLE.print(f"{line} floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}{peer}", soft_wrap=True)
 
 
 def cost_of(prepared: AuditPlan, images: int) -> Cost:

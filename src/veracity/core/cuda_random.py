@@ -50,6 +50,7 @@ template <typename T> T box_muller(T radius_word, T angle_word, T sine) {
 NORMAL = """
 template <typename T> T philox_normal(T start, T column, T draw, T sample, T stream, T key0, T key1, T pairs) {
   T both = 0;
+  #pragma unroll 1
   for (int one = 0; one < 2; ++one) {
     T number = 2 * column + one, sine = number >= pairs, place = sine ? number - pairs : number;
     T radius_word = philox_word<T>(start, place, draw, sample, stream, key0, key1);
@@ -62,6 +63,7 @@ template <typename T> T philox_normal(T start, T column, T draw, T sample, T str
 LONG_NORMAL = """
 template <typename T> T philox_long_normal(T start, T column, T key0, T key1, T pairs) {
   T both = 0;
+  #pragma unroll 1
   for (int one = 0; one < 2; ++one) {
     T number = 2 * column + one, sine = number >= pairs;
     T word = philox_long_word<T>(start, sine ? number - pairs : number, key0, key1);

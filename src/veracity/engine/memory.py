@@ -114,7 +114,8 @@ def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
     the rows take hardly longer is tried once more with many.
     """
     few, more = TRIED_ROWS
-    cost_of_pass(model, row, few)  # the first call also looks for algorithms
+    for rows in TRIED_ROWS:
+        cost_of_pass(model, row, rows)  # the first call also looks for algorithms and for memory
     low, high = cost_of_pass(model, row, few), cost_of_pass(model, row, more)
     if low is None or high is None:
         return 1

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -69,7 +69,9 @@ def hash_of_pieces(content: memoryview) -> bytes:
 
 def of_model(model: nn.Module) -> str:
     """A short hash of a model: its weights, buffers, attributes, hooks and layers, and the code of their classes."""
-    return of_value(model)
+    hasher = Hasher()
+    hasher.read_ahead([*model.parameters(), *model.buffers()])
+    return hasher.digest(model).hex()[:24]
 
 
 def of_value(value: Any) -> str:
@@ -88,6 +90,16 @@ class Hasher:
         self.stored: dict[tuple[Any, ...], str] = {}
         self.listed: set[int] = set()
         """The ids of networks inside others, whose shared weights are listed there."""
+
+    def read_ahead(self, tensors: Iterable[Tensor]) -> None:
+        """Hash plain tensors of a GPU before they are asked for: many come to the CPU at once, and threads hash them."""
+        plain = [one.detach() for one in tensors if one.is_cuda and type(one) in PLAIN_TENSORS and plainly_stored(one)]
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            for group in groups_of_bytes(plain, GROUP):
+                together = torch.cat([one.reshape(-1).view(torch.uint8) for one in group]).cpu()
+                parts = together.split([one.nbytes for one in group])
+                copies = [part.clone().view(one.dtype).reshape(one.shape) for part, one in zip(parts, group, strict=True)]
+                self.stored |= zip(map(place_of, group), pool.map(of_tensor, copies), strict=True)
 
     def digest(self, value: Any) -> bytes:
         """The hash of a value from those of its parts; not recursive, because values may be nested deeper than Python's stack."""
@@ -189,7 +201,7 @@ class Hasher:
         pointer = pointer_of(value)
         if not pointer and value.numel():
             return ("tensor", str(value.dtype), str(tuple(value.shape)))
-        place = (value.device, pointer, value.dtype, value.shape, value.stride(), value.is_conj(), value.is_neg())
+        place = place_of(value)
         if place not in self.stored:
             self.stored[place] = of_tensor(value)
         return ("tensor", self.stored[place])
@@ -236,6 +248,32 @@ def uncounted_attributes(value: nn.Module) -> frozenset[str]:
     if isinstance(value, torch.jit.ScriptModule):
         return MODULE_NAMES | SCRIPT_NAMES | {name for name, held in vars(value).items() if isinstance(held, torch._C.ScriptMethod)}
     return MODULE_NAMES | {"meta"} if isinstance(value, fx.GraphModule) else MODULE_NAMES
+
+
+GROUP = 1 << 28
+"""How many bytes of weights come from a GPU at once."""
+
+
+def groups_of_bytes(tensors: Sequence[Tensor], most: int) -> Iterator[list[Tensor]]:
+    """Consecutive tensors of one device that have at most so many bytes together, or one that has more."""
+    group: list[Tensor] = []
+    for one in tensors:
+        if group and (one.device != group[0].device or sum(other.nbytes for other in group) + one.nbytes > most):
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+def plainly_stored(value: Tensor) -> bool:
+    """Whether a tensor is a dense block of real numbers."""
+    return value.layout is torch.strided and not (value.is_complex() or value.is_quantized) and value.is_contiguous() and value.numel() > 0
+
+
+def place_of(value: Tensor) -> tuple[Any, ...]:
+    """Where a tensor's numbers lie, and how they are read."""
+    return value.device, pointer_of(value), value.dtype, value.shape, value.stride(), value.is_conj(), value.is_neg()
 
 
 def pointer_of(value: Tensor) -> int:
