@@ -4,8 +4,8 @@
 
 The floor comes from benchmarks/gpu_floor.py, which does not import veracity: the passes that a score needs, forward and backward,
 times the seconds per row of the fastest of three batch sizes. Everything else counts as ours: checks, masks, noise, copies,
-comparisons, files and, in TF32, the second measurement of 16 samples in float32. The number of images is chosen so that the floor
-takes about `--seconds`. With `--quantus`, Quantus does the same work on a few images in the same precision, and the ratio of seconds
+comparisons and files. In TF32 an audit measures 16 samples once more in float32; a second ratio counts the bare passes of these in
+the floor. The number of images is chosen so that the floor takes about `--seconds`. With `--quantus`, Quantus does the same work on a few images in the same precision, and the ratio of seconds
 per image is printed.
 """
 
@@ -36,6 +36,7 @@ from veracity import Audit
 from veracity.core.explainers import Cost, Explainer
 from veracity.core.scores import Score
 from veracity.engine.memory import MEMORY
+from veracity.engine.precision import CHECKED
 from veracity.engine.prepare import AuditPlan
 from veracity.explain import GradCam, Gradient, IntegratedGradients
 from veracity.perturb import Dihedral
@@ -154,6 +155,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     model, floor = network(given.network), floor_of(given.network, given.precision)
+    strict = floor if given.precision == "float32" else floor_of(given.network, "float32")
     x = torch.rand(MOST, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     metrics = peers() if given.quantus else {}
     for name, score in SCORES.items():
@@ -172,6 +174,7 @@ def main() -> None:
                     profiled(Audit(**about, inputs=x[:images]))
                 seconds, rows = timed(Audit(**about, inputs=x[:images]))
             bare = each * images
+            check = 0.0 if strict is floor else floor_seconds(few, strict, label) / 4 * min(CHECKED, images)
             passes = f"rows {few.forward * images // 4:7} / {few.backward * images // 4:7} at once {rows:5}"
             line = f"{given.network} {given.precision} {name:26} {label:9} images {images:4} {passes}"
             if name in metrics and label == "gradient":
@@ -179,7 +182,8 @@ def main() -> None:
                 peer = f" Quantus {theirs * 1e3:8.1f} ms per image, {theirs * images / seconds:6.1f} times as long"
             else:
                 peer = ""
-            CONSOLE.print(f"{line} floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}{peer}", soft_wrap=True)
+            checked = f" with the check {seconds / (bare + check):5.2f}" if check else ""
+            CONSOLE.print(f"{line} floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}{checked}{peer}", soft_wrap=True)
 
 
 def cost_of(prepared: AuditPlan, images: int) -> Cost:

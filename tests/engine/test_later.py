@@ -6,7 +6,8 @@ import time
 import pytest
 import torch
 
-from veracity.engine.later import WAITING, Later, fetch
+from veracity.core.transfer import fetch
+from veracity.engine.later import WAITING, Later
 
 
 def test_work_is_done_in_order_by_another_thread_and_before_the_end() -> None:

@@ -11,6 +11,7 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.settings import short_repr
+from veracity.core.transfer import send
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PADDING = -1
@@ -38,8 +39,8 @@ class Signals:
 
     def to(self, device: torch.device) -> Signals:
         """The same samples on a device."""
-        present = None if self.present is None else self.present.to(device)
-        return Signals(self.values.to(device), tuple(part.to(device) for part in self.structure), present)
+        present = None if self.present is None else send(self.present, device)
+        return Signals(send(self.values, device), tuple(send(part, device) for part in self.structure), present)
 
     def blank(self, maps: Tensor) -> Tensor:
         """Maps (N, ...) with 0 where a value does not exist; maps of another shape than the values stay."""

@@ -7,30 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-import torch
-from torch import Tensor
-
 WAITING = 8
 """How many pieces of work may wait, which bounds the memory that they hold."""
-
-
-def fetch(tensor: Tensor) -> Callable[[], Tensor]:
-    """A function that brings the numbers that a tensor has now to the CPU, beside what its GPU does from now on."""
-    if tensor.device.type != "cuda":
-        return lambda: tensor
-    ready = torch.cuda.Event()
-    ready.record(torch.cuda.current_stream(tensor.device))
-
-    def fetched() -> Tensor:
-        aside = torch.cuda.Stream(tensor.device)
-        with torch.cuda.stream(aside):
-            aside.wait_event(ready)
-            found = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor.detach(), non_blocking=True)
-            tensor.record_stream(aside)
-            aside.synchronize()
-        return found
-
-    return fetched
 
 
 class Later:

@@ -121,9 +121,9 @@ def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
         return 1
     each = max(1.0, (high[0] - low[0]) / (more - few))
     fixed = max(0.0, low[0] - few * each)
-    limit = max(1, int(min(most, (share - fixed) / each)))
+    limit = 1 << max(0, int(max(1, min(most, (share - fixed) / each))).bit_length() - 1)
     rows = min(limit, enough_rows(more, high[1]))
-    if high[1] < LAUNCH_BOUND * low[1] and rows >= 8 * more and (found := cost_of_pass(model, row, rows)) is not None:
+    if high[1] < LAUNCH_BOUND * low[1] and rows >= 32 * more and (found := cost_of_pass(model, row, rows)) is not None:
         rows = min(limit, max(rows, enough_rows(rows, found[1])))
     return rows
 

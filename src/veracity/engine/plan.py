@@ -21,7 +21,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
-BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 256, 1024, 4096
+BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 512, 1024, 4096
 """Samples per block; on a GPU, which copies of a model should fill; the number of blocks above which blocks are doubled; and the most
 samples per block."""
 LARGEST = 1 << 28

@@ -19,8 +19,9 @@ from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
+from veracity.core.transfer import fetch, send
 from veracity.core.walks import Ask
-from veracity.engine.later import Later, fetch
+from veracity.engine.later import Later
 from veracity.engine.memory import MEMORY, Budget, Readings
 from veracity.engine.plan import Job, numbers
 from veracity.engine.problem import AuditedModel, Problem
@@ -154,9 +155,9 @@ class Block:
         self.rows_each = max(self.reader.cost.forward, self.reader.cost.backward)
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(self.job.samples)
-        self.numbers = self.samples.to(self.device)
+        self.numbers = send(self.samples, self.device)
         self.x = samples_on(problem.inputs, self.samples, self.device)
-        self.targets = self.model.targets[self.samples].to(self.device)
+        self.targets = send(self.model.targets[self.samples], self.device)
         self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
         about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]
         self.key = fingerprint.of_json([*about, job.data, numbers(self.samples)])

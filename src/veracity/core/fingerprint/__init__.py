@@ -49,10 +49,14 @@ def of_json(value: Any) -> str:
 def of_tensor(tensor: Tensor) -> str:
     """A short hash of a dense tensor's type, shape and bytes, independent of its device."""
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    digest = hashlib.sha256(f"{plain.dtype}{tuple(plain.shape)}".encode())
-    if plain.numel():
-        content = plain.flatten().view(torch.uint8).numpy().data
-        digest.update(content if len(content) <= PIECE else hash_of_pieces(content))
+    return of_bytes(plain, plain.flatten().view(torch.uint8) if plain.numel() else torch.empty(0, dtype=torch.uint8))
+
+
+def of_bytes(kind: Tensor, content: Tensor) -> str:
+    """A short hash of the type and shape of one tensor, and of its bytes (n,)."""
+    digest, held = hashlib.sha256(f"{kind.dtype}{tuple(kind.shape)}".encode()), content.numpy().data
+    if len(held):
+        digest.update(held if len(held) <= PIECE else hash_of_pieces(held))
     return digest.hexdigest()[:24]
 
 
@@ -98,8 +102,7 @@ class Hasher:
             for group in groups_of_bytes(plain, GROUP):
                 together = torch.cat([one.reshape(-1).view(torch.uint8) for one in group]).cpu()
                 parts = together.split([one.nbytes for one in group])
-                copies = [part.clone().view(one.dtype).reshape(one.shape) for part, one in zip(parts, group, strict=True)]
-                self.stored |= zip(map(place_of, group), pool.map(of_tensor, copies), strict=True)
+                self.stored |= zip(map(place_of, group), pool.map(of_bytes, group, parts), strict=True)
 
     def digest(self, value: Any) -> bytes:
         """The hash of a value from those of its parts; not recursive, because values may be nested deeper than Python's stack."""

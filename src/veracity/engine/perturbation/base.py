@@ -16,6 +16,7 @@ from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
 from veracity.core.scores import Pair, Reading, Reads, Request, RowsOf, Score
 from veracity.core.spaces import InputSpace, SampleSpace, Space
+from veracity.core.transfer import send
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
 from veracity.engine.plan import Cell
@@ -244,7 +245,7 @@ class Tally:
         self, cells: Sequence[Cell], samples: Tensor, device: torch.device, broken: Tensor, wrong: Tensor, own: OwnValues | None = None
     ) -> None:
         self.cells, self.samples, self.device, self.own = cells, samples, device, own
-        self.broken, self.wrong = broken.to(device), wrong.to(device)
+        self.broken, self.wrong = send(broken, device), send(wrong, device)
         self.levels = None if own is None or own.levels is None else own.levels.to(device)
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
