@@ -1,12 +1,12 @@
 """Score families on torchvision's ResNet-50 and ViT-B/16 on a GPU: time over the floor of bare passes in the same precision.
 
-    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--seconds 3] [--only mprt] [--quantus]
+    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--seconds 3] [--only mprt,equivariance:IG] [--quantus]
 
 The floor comes from benchmarks/gpu_floor.py, which does not import veracity: the passes that a score needs, forward and backward,
 times the seconds per row of the fastest of three batch sizes. Everything else counts as ours: checks, masks, noise, copies,
 comparisons and files. In TF32 an audit measures 16 samples once more in float32; a second ratio counts the bare passes of these in
-the floor. The number of images is chosen so that the floor takes about `--seconds`. With `--quantus`, Quantus does the same work on a few images in the same precision, and the ratio of seconds
-per image is printed.
+the floor. The number of images is chosen so that the floor takes about `--seconds`. With `--quantus`, Quantus does the same work on
+a few images in the same precision, and the ratio of seconds per image is printed.
 """
 
 from __future__ import annotations
@@ -158,9 +158,14 @@ def main() -> None:
     strict = floor if given.precision == "float32" else floor_of(given.network, "float32")
     x = torch.rand(MOST, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     metrics = peers() if given.quantus else {}
+    with quiet():  # compiles the kernels of random numbers, and finds memory
+        drawn = [SCORES[name] for name in ("faithfulness_correlation", "relative_input_stability", "fast_gef")]
+        timed(Audit(models=model, explainers=[Gradient()], scores=drawn, inputs=x[:64], controls=False, companions=False))
+    only = [case.split(":") for case in given.only.split(",") if case]
     for name, score in SCORES.items():
         for label, explainer in explainers(given.network).items():
-            if (given.only and name not in given.only.split(",")) or label not in given.explainers.split(","):
+            wanted = [case[1:] for case in only if case[0] == name] if only else [[]]
+            if not any(label in (case or given.explainers.split(",")) for case in wanted):
                 continue
             about: dict[str, Any] = {"models": model, "explainers": {label: explainer}, "scores": [score], "precision": given.precision}
             about |= {"symmetry": Dihedral() if name == "equivariance" else None, "controls": False, "companions": False}
@@ -169,7 +174,6 @@ def main() -> None:
                 each = floor_seconds(few, floor, label) / 4
                 images = min(MOST, max(2, round(given.seconds / each)))
                 images = images if images < WHOLE / 2 else round(images / WHOLE) * WHOLE
-                timed(Audit(**about, inputs=x[:2]))  # compiles kernels
                 if given.profile:
                     profiled(Audit(**about, inputs=x[:images]))
                 seconds, rows = timed(Audit(**about, inputs=x[:images]))

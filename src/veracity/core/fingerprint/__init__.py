@@ -67,7 +67,7 @@ PIECE = 1 << 23
 def hash_of_pieces(content: memoryview) -> bytes:
     """The hashes of all pieces, one after the other."""
     pieces = [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1, len(pieces))) as pool:
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(pieces))) as pool:
         return b"".join(pool.map(lambda piece: hashlib.sha256(piece).digest(), pieces))
 
 
