@@ -46,7 +46,7 @@ def images(count: int, side: int = 224) -> Tensor:
 
 def audit_of(model: nn.Module, x: Any, *scores: Score, **settings: Any) -> Audit:
     """Scores of gradients alone."""
-    about = {"explainers": {"gradient": Gradient()}, "controls": False, "companions": False, **settings}
+    about: dict[str, Any] = {"explainers": {"gradient": Gradient()}, "controls": False, "companions": False, **settings}
     return Audit(models=model, inputs=x, scores=list(scores), **about)
 
 
@@ -167,7 +167,7 @@ def small(device: torch.device, tiny: bool) -> None:
         ("table", table, rows, Gradient(), MPRT(), (4096, 16384, 65536)),
     ]
     for name, model, inputs, explainer, score, batches in cases:
-        settings = {"explainers": {"e": explainer}, "controls": False, "companions": False}
+        settings: dict[str, Any] = {"explainers": {"e": explainer}, "controls": False, "companions": False}
         audit = Audit(models=model, inputs=inputs, scores=[score], **settings)
         with quiet():
             plan = audit.prepare()
