@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -14,6 +15,7 @@ from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Signals
 from veracity.engine.memory import Budget, budget_for, row_bytes
+from veracity.explain import Gradient
 from veracity.perturb import CyclicShift
 from veracity.walk import MonteCarlo
 
@@ -142,3 +144,25 @@ def test_searches_and_forecasts_halve_the_batch_too(tmp_path: Path) -> None:
 def test_a_model_that_cannot_take_one_row_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^Model 'net' cannot take inputs of shape .*DefaultCPUAllocator"):
         hungry_audit(0).run(tmp_path)
+
+
+class SeparatePasses(Gradient):
+    """The gradient, if nobody knew that its pass gives the scores."""
+
+    local = False
+
+
+@pytest.mark.parametrize("score", ["relative_input_stability", "relative_output_stability"])
+def test_a_score_that_reads_outputs_needs_no_pass_of_its_own(score: str, tmp_path: Path) -> None:
+    found, passes = {}, {}
+    for name, explainer in (("one", Gradient()), ("two", SeparatePasses())):
+        model, rows = small_net(), list[int]()
+        model.register_forward_pre_hook(lambda _model, given, rows=rows: rows.append(len(given[0])))
+        audit = Audit(models=model, inputs=series_inputs(4), explainers=[explainer], scores=[score], controls=False, companions=False)
+        plan = audit.prepare()
+        rows.clear()
+        found[name] = audit.run(tmp_path / name, progress=False).samples(score)["value"].to_numpy()
+        passes[name] = (sum(job.cost.forward for job in plan.jobs), sum(rows))
+    np.testing.assert_allclose(found["one"], found["two"], rtol=1e-5)
+    assert passes["two"][0] - passes["one"][0] == 20
+    assert 20 <= passes["two"][1] - passes["one"][1] <= 24  # a class from outside is also tried on a few rows

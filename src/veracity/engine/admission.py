@@ -17,6 +17,7 @@ from veracity.core.inputs import Inputs, Signals, samples_on
 from veracity.core.models import View, check_weights, device_of, evaluating, out_of_memory, weight_type
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
+from veracity.core.transfer import fetch
 from veracity.engine.memory import Budget, budget_for
 from veracity.engine.predictions import correct_samples, declared, recognise, share_correct
 from veracity.engine.problem import AuditedModel
@@ -212,13 +213,18 @@ def mixing_note(share: float) -> str:
 def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget, advance: Callable[[int], None] = lambda rows: None) -> Tensor:
     """The outputs for all unperturbed inputs, on the CPU; raises if the model fails on one, or gives NaN."""
     parts: list[Tensor] = []
+    coming: list[Callable[[], Tensor]] = []
 
     def some(part: slice) -> None:
-        parts.append(take(inputs, part, module).through(module).detach().cpu())
-        advance(len(parts[-1]))
+        x = take(inputs, part, module)  # goes to a GPU while it works on the inputs before
+        if coming:
+            parts.append(coming.pop()())
+        coming.append(fetch(x.through(module).detach()))
+        advance(part.stop - part.start)
 
     try:
         budget.spend(inputs.size(), 1, some)
+        parts += [late() for late in coming]
     except VeracityError:
         raise
     except Exception as error:
