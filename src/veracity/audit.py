@@ -73,7 +73,7 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.store.records import Damaged
+from veracity.engine.stored_rows import known_rows, remember_rows
 from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
 from veracity.inputs.labels import Split
@@ -118,7 +118,7 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
 
     Untrained networks stand in for models that must be trained, so that a mistake shows before the training.
     """
-    audit.resolve(**{name: value for name, value in settings.items() if name != ROWS})
+    audit.resolve(**{name: value for name, value in settings.items() if name != "rows"})
     trainings = audit.fold_trainings()
     if not any(training.missing(store) for training in trainings.values()):
         if all(training.given.models for training in trainings.values()):
@@ -132,24 +132,8 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
     return None
 
 
-STRICT, ROWS = "strict", "rows"
-"""The folder of samples that were measured again in float32, and the record of how many rows a call takes."""
-ROWS_KEY = fingerprint.of_json([ROWS])
-
-
-def known_rows(store: RunFolder) -> dict[str, int]:
-    """Rows per call of each model as a run measured them before, so that its numbers do not depend on a timing; {} if damaged."""
-    try:
-        return {name: int(rows) for name, rows in (store.read_table(ROWS, ROWS_KEY) or {}).items()}
-    except Damaged:
-        return {}
-
-
-def remember_rows(store: RunFolder, budgets: Mapping[str, Budget]) -> None:
-    """Store the rows per call of each model."""
-    found = {name: budget.rows for name, budget in budgets.items()}
-    if known_rows(store) != found:
-        store.write_table(ROWS, ROWS_KEY, found)
+STRICT = "strict"
+"""The folder of samples that were measured again in float32."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])

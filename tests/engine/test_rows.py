@@ -7,11 +7,13 @@ import torch
 
 from small import series_inputs, small_net
 from veracity import Audit
-from veracity.audit import ROWS, known_rows, remember_rows
 from veracity.core.inputs import Signals
 from veracity.engine import memory
 from veracity.engine.memory import Budget, measured_rows
 from veracity.engine.store import RunFolder
+from veracity.engine.stored_rows import ROWS, known_rows, remember_rows
+from veracity.orbits import Classification, GroupOrbit, OrbitEvaluation
+from veracity.perturb import CyclicShift
 from veracity.perturb.weights.copies import LATEST, ScratchModel, forget_copies
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
@@ -84,3 +86,13 @@ def test_jobs_share_a_scratch_copy_until_the_run_ends(tmp_path: Path) -> None:
     assert LATEST == []
     Audit(models=model, inputs=series_inputs(4), explainers=["gradient"], scores=["mprt"]).run(tmp_path / "run", progress=False)
     assert LATEST == []
+
+
+def test_orbits_keep_their_rows_too(tmp_path: Path) -> None:
+    evaluation = OrbitEvaluation(
+        models={"net": small_net()}, inputs=series_inputs(4), orbit=GroupOrbit(space=CyclicShift(axes=(-1,))), task=Classification()
+    )
+    evaluation.run(tmp_path / "run", progress=False)
+    store = RunFolder(str(tmp_path / "run"))
+    assert known_rows(store) == {"net": 512}
+    assert evaluation.prepare(rows={"net": 5}).budgets["net"].rows == 5

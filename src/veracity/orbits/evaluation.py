@@ -26,6 +26,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import as_about, as_tensor, as_whole, check_structure, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
+from veracity.engine.stored_rows import known_rows, remember_rows
 from veracity.inputs import as_inputs
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit
@@ -95,10 +96,11 @@ class OrbitEvaluation:
         store = RunFolder(str(folder))
         store.check_writable(Kind.ORBITS)
         with threads(workers):
-            plan = self.prepare(batch=batch, memory=memory)
+            plan = self.prepare(batch=batch, memory=memory, rows=known_rows(store))
             with store.writing():
                 with bar("checking stored files", store.count(), progress) as advance:
                     store.repair(advance)
+                remember_rows(store, plan.budgets)
                 store.write_manifest(plan.manifest(store))
                 measure(plan, store, progress, memory)
         result = OrbitResult(folder)
@@ -120,8 +122,11 @@ class OrbitEvaluation:
 
         serve(self, folder, **settings)
 
-    def prepare(self, *, batch: int | None = None, memory: int | None = None) -> OrbitPlan:
-        """Resolve every name, try every model, and make the plan; raises on anything that cannot work."""
+    def prepare(self, *, batch: int | None = None, memory: int | None = None, rows: Mapping[str, int] | None = None) -> OrbitPlan:
+        """Resolve every name, try every model, and make the plan; raises on anything that cannot work.
+
+        `rows` are the rows per call of models for which they were measured before.
+        """
         for what, value in (("batch", batch), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
@@ -135,7 +140,8 @@ class OrbitEvaluation:
         sentences = (self.notes,) if isinstance(self.notes, str) else self.notes
         notes = [{"model": "", "explainer": "", "text": text} for text in sentences]
         for name, module in as_modules(self.models).items():
-            models[name], budgets[name], few = examine(name, inputs.adapt(module), inputs, orbit, task, memory, batch)
+            at_once = (rows or {}).get(name) if batch is None else batch
+            models[name], budgets[name], few = examine(name, inputs.adapt(module), inputs, orbit, task, memory, at_once)
             check_shapes(models)
             if truth is not None:
                 check_truth(name, models[name], truth)
