@@ -22,7 +22,7 @@ from veracity.core.training import CrossTrained
 from veracity.models import PipelineModel, as_model
 
 KEYS: dict[str, Any] = {
-    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "out"), str),
+    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "precision", "out"), str),
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
     "explainers": (list, dict),
     "scores": (list, dict, str),
