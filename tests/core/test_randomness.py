@@ -10,7 +10,18 @@ import torch
 from scipy import stats
 
 from veracity.core import randomness as module
-from veracity.core.randomness import LOW32, SPARE, Draws, gpus_in_use, philox, philox_on_device, seeded, stream_number, words_on_device
+from veracity.core.randomness import (
+    LOW32,
+    SPARE,
+    Draws,
+    gpus_in_use,
+    philox,
+    philox_on_device,
+    seeded,
+    stream_number,
+    words_for_subset,
+    words_on_device,
+)
 
 ONES = 0xFFFFFFFF
 KNOWN = [
@@ -266,3 +277,17 @@ def test_all_states_follow_from_the_seed_and_come_back_after_an_error() -> None:
 def test_a_gpu_that_nobody_uses_is_left_alone() -> None:
     if not torch.cuda.is_initialized():
         assert gpus_in_use() == []
+
+
+@pytest.mark.parametrize(
+    ("population", "count"), [(2, 1), (4, 2), (10, 5), (50, 25), (100, 50), (100, 10), (784, 28), (784, 392), (20000, 224)]
+)
+def test_the_words_of_a_subset_are_enough(population: int, count: int) -> None:
+    """By the Markov chain of the number of different places so far."""
+    found, places = np.zeros(count + 1), np.arange(count + 1)
+    found[0] = 1.0
+    for _ in range(words_for_subset(population, count)):
+        new = np.where(places < count, found * (1 - places / population), 0.0)
+        found = found - new
+        found[1:] += new[:-1]
+    assert found[:count].sum() < 1e-15

@@ -30,8 +30,8 @@ FEW = 64
 """Up to this many numbers per row are made in float64."""
 CPU_NUMBERS, DEVICE_NUMBERS = 2**16, 2**22
 """Pairs of normal numbers that are made at once: on a CPU they stay in its cache, and on a device they bound the memory."""
-SPARE = 32
-"""How many more numbers than needed are drawn at first for a subset."""
+SPARE = 24
+"""Words beyond nine standard deviations."""
 
 Words = NDArray[np.uint64]
 Rows = tuple[Tensor, Tensor, Tensor]
@@ -172,14 +172,13 @@ class Draws:
         """Masks (N, population) with `count` True entries per row; all subsets are equally likely.
 
         Places are drawn until `count` different ones have come (or all but these, if they are fewer), so the cost grows with `count`,
-        not with the population. So many words are drawn that they are too few in less than one of 10^15 rows, which is never checked:
-        a device would have to wait for it.
+        not with the population. Whether the words were enough is never checked: a device would have to wait for it.
         """
         if count == 0:
             return torch.zeros(len(self), population, dtype=torch.bool, device=self.sample.device)
         if 2 * count > population:
             return ~self.subsets(population, population - count, stream=stream)
-        drawn = math.ceil(-population * math.log1p(-count / population) + 8.0 * math.sqrt(count)) + SPARE
+        drawn = words_for_subset(population, count)
         place = (self.words(drawn, stream) * population) >> 32
         kind = torch.int16 if drawn < 2**15 else torch.int32
         turn = torch.arange(drawn, dtype=kind, device=place.device).expand(len(self), drawn)
@@ -187,6 +186,16 @@ class Draws:
         number = (first.gather(1, place) == turn).cumsum(1, dtype=torch.int32)
         last = torch.searchsorted(number, number.new_full((len(self), 1), count))
         return first <= last.clamp(max=drawn - 1).to(kind)
+
+
+def words_for_subset(population: int, count: int) -> int:
+    """So many words that they hold `count` different places, at most half of the population, in all but one of 10^15 rows.
+
+    That is nine standard deviations above the mean of the words that it takes, and some more for small subsets.
+    """
+    share = count / population
+    mean, variance = -population * math.log1p(-share), population * (share / (1.0 - share) + math.log1p(-share))
+    return math.ceil(mean + 9.0 * math.sqrt(variance)) + SPARE
 
 
 def words_on_cpu(rows: Rows, blocks: int, purpose: int, key: tuple[int, int]) -> Tensor:
