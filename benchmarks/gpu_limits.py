@@ -1,6 +1,6 @@
-"""Limits of audits on a GPU: memory against its budget, a co-tenant, growing data, and networks that are bound by launches.
+"""Limits of audits on a GPU: memory against its budget, a co-tenant, growing data, TF32, and networks that are bound by launches.
 
-    python -m benchmarks.gpu_limits [memory] [tenant] [scale] [small]
+    python -m benchmarks.gpu_limits [memory] [tenant] [scale] [precision] [small]
 
 Networks have random weights, which take as long and as much memory as any others. `--device cpu` tries the script with small networks.
 """
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.gpu import SCORES
 from benchmarks.gpu_floor import network
 from benchmarks.timing import CONSOLE, quiet, synchronise
 from veracity import Audit
@@ -28,8 +29,11 @@ from veracity.core.inputs import Inputs, Signals, TensorInputs
 from veracity.core.models import evaluating
 from veracity.core.scores import Score
 from veracity.engine.memory import MEMORY
+from veracity.engine.precision import CHECKED
+from veracity.engine.store import RunFolder
 from veracity.explain import Gradient, IntegratedGradients
 from veracity.inputs import TextInputs
+from veracity.perturb import Dihedral
 from veracity.scores import MPRT, FaithfulnessCorrelation, FastGEF, MaxSensitivity, RelativeInputStability
 from veracity.walk import MonteCarlo
 from veracity_papers.zoo.transformers import load_tokenizer, text_config
@@ -109,6 +113,17 @@ def scale(model: nn.Module, counts: tuple[int, ...] = (64, 512, 4096)) -> None:
         CONSOLE.print(f"scale {count:5} images {seconds:6.2f} s, {1e3 * seconds / count:6.2f} ms per image")
 
 
+def precision(model: nn.Module, name: str) -> None:
+    """What TF32 changes in every score: means over 16 images in both precisions, and the largest difference of one image."""
+    audit = audit_of(model, images(CHECKED), *SCORES.values(), symmetry=Dihedral(), precision="tf32")
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = timed(audit, Path(folder) / "run")
+        for one in RunFolder(str(Path(folder) / "run")).manifest()["strict"]:
+            found = f"tf32 {one['tf32']:9.4f} float32 {one['float32']:9.4f} largest difference {one['largest']:.1e}"
+            CONSOLE.print(f"precision {name} {one['score']:26} {found}", soft_wrap=True)
+    CONSOLE.print(f"precision {name} took {seconds:.1f} s")
+
+
 def row_seconds(model: nn.Module, inputs: Inputs, sizes: tuple[int, ...]) -> Cost:
     """Microseconds per row, forward alone and with a backward pass, of the fastest of some batch sizes."""
     device = next(model.parameters()).device
@@ -186,7 +201,7 @@ def small(device: torch.device, tiny: bool) -> None:
 def main() -> None:
     """Run the named parts, or all."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=["memory", "tenant", "scale", "small"])
+    parser.add_argument("parts", nargs="*", default=["memory", "tenant", "scale", "precision", "small"])
     parser.add_argument("--device", default="cuda")
     given = parser.parse_args()
     tiny = given.device == "cpu"
@@ -198,6 +213,9 @@ def main() -> None:
     for name, part in (("memory", memory), ("tenant", tenant), ("scale", scale)):
         if name in given.parts:
             part(model)
+    if "precision" in given.parts:
+        precision(model, "resnet50")
+        precision(network("vit_b_16"), "vit_b_16")
 
 
 if __name__ == "__main__":
