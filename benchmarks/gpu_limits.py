@@ -124,8 +124,8 @@ def precision(model: nn.Module, name: str) -> None:
     CONSOLE.print(f"precision {name} took {seconds:.1f} s")
 
 
-def row_seconds(model: nn.Module, inputs: Inputs, sizes: tuple[int, ...]) -> Cost:
-    """Microseconds per row, forward alone and with a backward pass, of the fastest of some batch sizes."""
+def row_seconds(model: nn.Module, inputs: Inputs, sizes: tuple[int, ...]) -> dict[str, float]:
+    """Seconds per row, forward alone and with a backward pass, of the fastest of some batch sizes."""
     device = next(model.parameters()).device
     best = {"forward": float("inf"), "backward": float("inf")}
     adapted = inputs.adapt(model)
@@ -143,7 +143,7 @@ def row_seconds(model: nn.Module, inputs: Inputs, sizes: tuple[int, ...]) -> Cos
 
         for kind, call in (("forward", forward), ("backward", backward)):
             best[kind] = min(best[kind], repeated(call, device) / rows)
-    return Cost(**{kind: round(1e9 * seconds) for kind, seconds in best.items()})
+    return best
 
 
 def repeated(call: Callable[[], None], device: torch.device) -> float:
@@ -189,11 +189,11 @@ def small(device: torch.device, tiny: bool) -> None:
         cost = sum((job.cost for job in plan.jobs), Cost(forward=inputs.size()))
         with evaluating(model):
             each = row_seconds(model, inputs, batches)
-        floor = 1e-9 * (cost.backward * each.backward + (cost.forward - cost.backward) * each.forward)
+        floor = cost.backward * each["backward"] + (cost.forward - cost.backward) * each["forward"]
         with tempfile.TemporaryDirectory() as folder:
             timed(audit, Path(folder) / "first")
             seconds = timed(audit, Path(folder) / "run")
-        passes = f"rows {cost.forward} / {cost.backward} at {each.forward / 1e3:.1f} / {each.backward / 1e3:.1f} us"
+        passes = f"rows {cost.forward} / {cost.backward} at {1e6 * each['forward']:.2f} / {1e6 * each['backward']:.2f} us"
         found = f"floor {floor:.2f} s ours {seconds:.2f} s ratio {seconds / floor:.2f}"
         CONSOLE.print(f"small {name} {score.name} {passes} at once {next(iter(plan.budgets.values())).rows} {found}", soft_wrap=True)
 

@@ -73,7 +73,7 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.stored_rows import known_rows, remember_rows
+from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
 from veracity.inputs.labels import Split
@@ -266,11 +266,13 @@ class Audit:
                 with bar("checking stored files", store.count(), progress) as advance:
                     store.repair(advance)
                 prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
-                remember_rows(store, prepared.budgets)
+                remember_rows(store, prepared.measured)
                 strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
                 asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
                 strengths.check((job.model, cell.request.space) for job, cell in asked)
                 prepared = replace(with_strengths(prepared, strengths.sigmas), calibrations=tuple(strengths.records))
+                if self.precision != "float32":
+                    check_resolution(prepared.jobs, self.data)
                 lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
                 store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
@@ -291,6 +293,7 @@ class Audit:
         """Measure the first samples again in float32, with the same draws and strengths, and note the differences in the manifest."""
         strict, folder = strict_plan(prepared), RunFolder(f"{store.root}/{STRICT}")
         with in_precision("float32"), folder.writing():
+            folder.repair()
             lessons = learn_all(strict.problem, strict.budgets, folder, progress=False)
             folder.write_manifest(strict.manifest(folder))
             left = skip_impossible(unfinished(strict.jobs, folder.finished() - folder.incomplete()), strengths, lessons, folder)
@@ -370,7 +373,13 @@ class Audit:
             return self.complete.forecast(folder, workers=workers, batch=batch, memory=memory, progress=progress)
         store, trainings = None if folder is None else RunFolder(str(folder)), self.fold_trainings()
         trained = load_folds(trainings, store)
-        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
+        settings: dict[str, Any] = {
+            "workers": workers,
+            "batch": batch,
+            "memory": memory,
+            "rows": None if store is None else known_rows(store),
+        }
+        prepared = self.prepare(**settings, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
         prepared = with_strengths(prepared, sigmas)
         untrained = sum(training.missing(store) for training in trainings.values())
@@ -403,6 +412,7 @@ class Audit:
         one = self.resolve(workers=workers, batch=batch, memory=memory)
         inputs, labels = one.inputs, one.labels
         budgets: dict[str, Budget] = {}
+        measured: dict[str, int] = {}
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
         folds: dict[str, FoldModels] = {}
@@ -418,15 +428,17 @@ class Audit:
             for name, label, fold, given in every:
                 check_ready(name, given)
                 advance(0, f"looking at {name}")
-                at_once = (rows or {}).get(name) if batch is None else batch
+                if self.precision != "float32" and device_of(given).type != "cuda":
+                    where = device_of(given).type.upper()
+                    raise InputError(f"precision='{self.precision}' needs a GPU, but model '{name}' is on the {where}: leave it out.")
+                key = rows_key(name, given, inputs, memory, workers) if batch is None else None
+                at_once = (rows or {}).get(key or "") if batch is None else batch
                 module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, at_once, workers)
+                measured |= {} if key is None else {key: budgets[name].rows}
                 check_training(name, module, one.training, one.explainers)
                 model, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name], advance)
                 known = folds[label].fingerprints[fold.fold] if fold and folds[label].fingerprints else model.fingerprint
-                if self.precision != "float32":
-                    if device_of(module).type != "cuda":
-                        raise InputError(f"precision='{self.precision}' needs a GPU, but model '{name}' is on the CPU: leave it out.")
-                    known = fingerprint.of_json([known, self.precision])
+                known = known if self.precision == "float32" else fingerprint.of_json([known, self.precision])
                 models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
@@ -443,7 +455,9 @@ class Audit:
         if self.precision != "float32":
             check_resolution(jobs, inputs)
         notes += [] if rehearsal else readings + reader_notes(problem, jobs) + accuracy_notes(records)
-        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records, labels=labels)
+        return AuditPlan(
+            self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records, labels=labels, measured=measured
+        )
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """All settings as components and tensors; raises on mistakes that need no model to be found."""

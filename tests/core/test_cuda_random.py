@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from veracity.core import cuda_random
-from veracity.core.cuda_random import BOX_MULLER, LONG_NORMAL, LONG_WORD, NORMAL, WORD
+from veracity.core.cuda_random import BOX_MULLER, KNOWN_ANSWER, LONG_NORMAL, LONG_WORD, NORMAL, WORD, usable
 from veracity.core.long_rows import key_of, long_normal, signed, words_on_cpu
 from veracity.core.randomness import Draws, stream_number
 
@@ -31,8 +31,8 @@ static unsigned int __float_as_uint(float x) { unsigned int bits; std::memcpy(&b
 ENTRIES = """
 extern "C" ll word(ll a, ll b, ll c, ll d, ll e, ll f, ll g) { return philox_word<ll>(a, b, c, d, e, f, g); }
 extern "C" ll normal(ll a, ll b, ll c, ll d, ll e, ll f, ll g, ll h) { return philox_normal<ll>(a, b, c, d, e, f, g, h); }
-extern "C" ll long_word(ll a, ll b, ll c, ll d) { return philox_long_word<ll>(a, b, c, d); }
-extern "C" ll long_normal(ll a, ll b, ll c, ll d, ll e) { return philox_long_normal<ll>(a, b, c, d, e); }
+extern "C" ll long_word(ll a, ll b, ll c) { return philox_long_word<ll>(a, b, c); }
+extern "C" ll long_normal(ll a, ll b, ll c, ll d) { return philox_long_normal<ll>(a, b, c, d); }
 """
 
 
@@ -66,6 +66,11 @@ def test_the_kernel_makes_the_words_of_the_cpu(compiled: ctypes.CDLL) -> None:
         assert found == DRAWS.words(11, "noise")[row].tolist()
 
 
+def test_the_kernels_first_word_is_the_published_one(compiled: ctypes.CDLL) -> None:
+    assert called(compiled.word, *[0] * 7) == KNOWN_ANSWER
+    assert not usable(CPU)
+
+
 def test_the_kernel_makes_the_words_of_items(compiled: ctypes.CDLL) -> None:
     several = Draws(SEED, DRAWS.sample, DRAWS.draw, torch.tensor([0, 2, 5]))
     start, draw, sample = several.rows(3)
@@ -89,8 +94,8 @@ def test_the_kernel_makes_the_normal_numbers_of_the_cpu(compiled: ctypes.CDLL, c
 def test_the_kernel_makes_the_long_row_of_the_cpu(compiled: ctypes.CDLL) -> None:
     key = key_of("weights", 3)
     halves = signed(key % 2**64), signed(key >> 64)
-    assert [called(compiled.long_word, 0, column, *halves) for column in range(9)] == words_on_cpu(key, 0, 3, CPU)[:9].tolist()
-    found = floats([called(compiled.long_normal, 0, column, *halves, 50) for column in range(50)])
+    assert [called(compiled.long_word, column, *halves) for column in range(9)] == words_on_cpu(key, 0, 3, CPU)[:9].tolist()
+    found = floats([called(compiled.long_normal, column, *halves, 50) for column in range(50)])
     assert (found - long_normal(100, "weights", 3, device=CPU)).abs().max() < 1e-6
 
 

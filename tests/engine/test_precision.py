@@ -37,6 +37,27 @@ def test_tf32_needs_a_gpu(tmp_path: Path) -> None:
         audit(precision="tf32").run(tmp_path / "run", progress=False)
 
 
+def test_a_damaged_strict_folder_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_gpu(monkeypatch)
+    asked = audit(precision="tf32")
+    before = asked.run(tmp_path / "run", progress=False).manifest["strict"]
+    for cell in (tmp_path / "run" / "strict" / "cells").iterdir():
+        cell.write_bytes(b"broken")
+    assert asked.run(tmp_path / "run", progress=False).manifest["strict"] == before
+
+
+def test_a_calibrated_strength_below_the_resolution_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_gpu(monkeypatch)
+    monkeypatch.setattr("veracity.engine.precision.ROUNDING", 10.0)
+    with pytest.raises(SpecError, match="'fast_gef' perturbs by"):
+        audit(precision="tf32", scores=["fast_gef"]).run(tmp_path / "run", progress=False)
+
+
+def test_recurrent_networks_are_strict_too() -> None:
+    with evaluating(small_net()):
+        assert torch.backends.cudnn.rnn.fp32_precision == "ieee"
+
+
 def test_an_unknown_precision_gets_a_suggestion() -> None:
     with pytest.raises(SpecError, match=r"'tf23'.*tf32"):
         audit(precision="tf23")

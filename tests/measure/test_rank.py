@@ -137,27 +137,31 @@ def test_constant_maps_have_no_rank_distance_and_spoil_no_other(distance: object
     assert distance(flat, flat).isnan().tolist() == [False, True, False]
 
 
-def test_maps_that_come_again_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_that_are_compared_with_many_others_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked: list[int] = []
     doubled = rank.doubled_ranks
     monkeypatch.setattr(rank, "doubled_ranks", lambda x: ranked.append(len(x)) or doubled(x))
     base, others = torch.rand(3, 5), [torch.rand(3, 5) for _ in range(4)]
-    found = [spearman(one, base) for one in others]
-    assert sum(ranked) == 4 * 3 + 2 * 3  # the base alone, and to be kept when it comes again
-    monkeypatch.undo()
-    assert all(torch.equal(one, spearman(other.clone(), base.clone())) for one, other in zip(found, others, strict=True))
-    base[0] = torch.arange(5.0)
-    assert spearman(base.clone(), base)[0] == 1.0
     base[1, 2] = torch.nan
-    assert spearman(others[0], base).isnan().tolist() == [False, True, False]
-    assert spearman(others[0], base).isnan().tolist() == [False, True, False]
+    with rank.ranked_once(base):
+        found = [spearman(one, base) for one in others]
+    assert sum(ranked) == 4 * 3 + 3
+    for one, other in zip(found, others, strict=True):
+        assert torch.equal(one.nan_to_num(9.0), spearman(other, base).nan_to_num(9.0))
+        assert one.isnan().tolist() == [False, True, False]
 
 
-def test_ranks_are_dropped_with_their_maps() -> None:
-    before = len(rank.SEEN)
-    base = torch.rand(2, 4)
-    for _ in range(3):
-        spearman(torch.rand(2, 4), base)
-    assert len(rank.SEEN) == before + 1
-    del base
-    assert len(rank.SEEN) == before
+def test_nothing_is_remembered_after_the_block() -> None:
+    base = torch.rand(1, 5)
+    with rank.ranked_once(base):
+        spearman(base.clone(), base)
+    base.data.neg_()
+    assert spearman(base.clone(), base) == 1.0
+    assert rank.FIXED.get() is None
+
+
+def test_too_large_maps_are_ranked_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank, "MOST_BYTES", 8)
+    base, other = torch.rand(2, 4), torch.rand(2, 4)
+    with rank.ranked_once(base):
+        assert torch.equal(spearman(other, base), spearman(other.clone(), base.clone()))

@@ -1,6 +1,6 @@
 """Random numbers on an NVIDIA GPU, one kernel each; `randomness.py` and `long_rows.py` say what they are.
 
-Torch's own operations make the same words with a hundred kernels, as other devices do. Torch compiles these when they are first called.
+Torch compiles them when they are first called. Where it cannot, torch's own operations make the same words with a hundred kernels.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ template <typename T> T philox_word(T start, T column, T draw, T sample, T strea
 }
 """
 LONG_WORD = """
-template <typename T> T philox_long_word(T start, T column, T key0, T key1) {
-  unsigned long long c0 = (unsigned long long)(start + 1 + (column >> 2)), c1 = 0, c2 = 0, c3 = 0;
+template <typename T> T philox_long_word(T column, T key0, T key1) {
+  unsigned long long c0 = (unsigned long long)(1 + (column >> 2)), c1 = 0, c2 = 0, c3 = 0;
   unsigned long long k0 = (unsigned long long)key0, k1 = (unsigned long long)key1;
   for (int round = 0; round < 10; ++round) {
     unsigned long long high0 = __umul64hi(0xD2E7470EE14C6C93ull, c0), low0 = 0xD2E7470EE14C6C93ull * c0;
@@ -61,12 +61,12 @@ template <typename T> T philox_normal(T start, T column, T draw, T sample, T str
 }
 """
 LONG_NORMAL = """
-template <typename T> T philox_long_normal(T start, T column, T key0, T key1, T pairs) {
+template <typename T> T philox_long_normal(T column, T key0, T key1, T pairs) {
   T both = 0;
   #pragma unroll 1
   for (int one = 0; one < 2; ++one) {
     T number = 2 * column + one, sine = number >= pairs;
-    T word = philox_long_word<T>(start, sine ? number - pairs : number, key0, key1);
+    T word = philox_long_word<T>(sine ? number - pairs : number, key0, key1);
     both |= box_muller<T>((word >> 32) & 0xFFFFFFFFll, word & 0xFFFFFFFFll, sine) << (32 * one);
   }
   return both;
@@ -80,6 +80,22 @@ def kernel(*parts: str) -> Callable[..., Tensor]:
     compiled: Any = torch.cuda.jiterator
     made: Callable[..., Tensor] = compiled._create_jit_fn("".join(parts))
     return made
+
+
+@cache
+def usable(device: torch.device) -> bool:
+    """Whether these kernels run on a device: an NVIDIA GPU for which torch can compile code."""
+    if device.type != "cuda":
+        return False
+    try:
+        zero = torch.zeros(1, 1, dtype=torch.int64, device=device)
+        return int(kernel(WORD)(*[zero] * 7)) == KNOWN_ANSWER
+    except RuntimeError:
+        return False
+
+
+KNOWN_ANSWER = 0x6627E8D5
+"""The first word of Philox4x32-10 for a counter and a key of zeros."""
 
 
 def number(value: int, like: Tensor) -> Tensor:
@@ -104,5 +120,5 @@ def normal(start: Tensor, draw: Tensor, sample: Tensor, pairs: int, stream: int,
 def long_normal(pairs: int, key: int, device: torch.device) -> Tensor:
     """2 `pairs` standard normal numbers for a key below 2^128, float32 (2 pairs,)."""
     columns = torch.arange(pairs, device=device)[None]
-    settings = (number(0, columns), columns, number(key & (2**64 - 1), columns), number(key >> 64, columns), number(pairs, columns))
+    settings = (columns, number(key & (2**64 - 1), columns), number(key >> 64, columns), number(pairs, columns))
     return kernel(LONG_WORD, BOX_MULLER, LONG_NORMAL)(*settings).view(torch.float32)[0]

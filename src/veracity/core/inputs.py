@@ -89,17 +89,22 @@ class Inputs(Protocol):
 
 def samples_on(inputs: Inputs, index: Tensor, device: torch.device) -> Signals:
     """Samples by index on a device, as a copy; consecutive samples of a tensor are copied once, on their way there."""
-    found = samples_to_read(inputs, index)
-    return inputs.take(index) if found.values.device == device else found.to(device)
+    part = consecutive(inputs, index)
+    return inputs.take(index).to(device) if part is None or part.device == device else Signals(part).to(device)
 
 
 def samples_to_read(inputs: Inputs, index: Tensor) -> Signals:
     """Samples by index that nobody may write into: consecutive samples of a tensor are not copied."""
-    if isinstance(inputs, TensorInputs) and len(index):
-        first = int(index[0])
-        if torch.equal(index.cpu(), torch.arange(first, first + len(index))):
-            return Signals(inputs.tensor[first : first + len(index)].detach())
-    return inputs.take(index)
+    part = consecutive(inputs, index)
+    return inputs.take(index) if part is None else Signals(part)
+
+
+def consecutive(inputs: Inputs, index: Tensor) -> Tensor | None:
+    """Consecutive samples of a tensor, in its own memory; None for other samples and other data."""
+    if not isinstance(inputs, TensorInputs) or not len(index):
+        return None
+    first = int(index[0])
+    return inputs.tensor[first : first + len(index)].detach() if torch.equal(index.cpu(), torch.arange(first, first + len(index))) else None
 
 
 @dataclass(frozen=True)

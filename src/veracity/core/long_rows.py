@@ -36,7 +36,7 @@ def long_normal(size: int, *parts: int | str, device: torch.device) -> Tensor:
     Words 2 i and 2 i + 1 of 32 bits make the numbers i and i + pairs, by the Box-Muller transform.
     """
     key, pairs = key_of(*parts), -(-size // 2)
-    if device.type == "cuda":
+    if cuda_random.usable(device):
         return cuda_random.long_normal(pairs, key, device)[:size]
     found = torch.empty(2 * pairs, device=device)
     step, words = (CPU_PAIRS, words_on_cpu) if device.type == "cpu" else (DEVICE_PAIRS, words_on_device)

@@ -41,7 +41,7 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = TensorSnapshot(dict(model.named_buffers()))  # a model may count its passes there
     cudnn: Any = torch.backends.cudnn
-    precisions: dict[Any, str] = {part: part.fp32_precision for part in (cudnn.conv, torch.backends.cuda.matmul)}
+    precisions: dict[Any, str] = {part: part.fp32_precision for part in (cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul)}
     try:
         model.eval()
         for parameter in gradients:

@@ -121,7 +121,7 @@ class Draws:
     def words(self, count: int, stream: str) -> Tensor:
         """`count` 32-bit words per row, as int64 (N, count)."""
         blocks, purpose = -(-count // 4), stream_number(stream)
-        if self.sample.is_cuda:
+        if cuda_random.usable(self.sample.device):
             return cuda_random.words(*self.rows(blocks), count, purpose, self.key)
         make = words_on_cpu if self.sample.device.type == "cpu" else words_on_device
         return make(self.rows(blocks), blocks, purpose, self.key)[:, :count]
@@ -147,7 +147,7 @@ class Draws:
         """
         count = int(torch.Size(shape).numel())
         pairs, kind = -(-count // 2), torch.float64 if count <= FEW else torch.float32
-        if self.sample.is_cuda and kind is torch.float32:
+        if kind is torch.float32 and cuda_random.usable(self.sample.device):
             made = cuda_random.normal(*self.rows(-(-2 * pairs // 4)), pairs, stream_number(stream), self.key)
             return made[:, :count].reshape(len(self), *shape)
         found = torch.empty(len(self), 2 * pairs, dtype=kind, device=self.sample.device)
@@ -172,7 +172,7 @@ class Draws:
         """Masks (N, population) with `count` True entries per row; all subsets are equally likely.
 
         Places are drawn until `count` different ones have come (or all but these, if they are fewer), so the cost grows with `count`,
-        not with the population. Whether the words were enough is never checked: a device would have to wait for it.
+        not with the population. Whether the words were enough is never checked, which would make the CPU wait for the GPU.
         """
         if count == 0:
             return torch.zeros(len(self), population, dtype=torch.bool, device=self.sample.device)

@@ -95,7 +95,7 @@ class ModuleSnapshot:
 
 
 SMALL = 1 << 20
-"""Tensors of up to this many bytes are copied where they are, so that nobody waits for a device."""
+"""Tensors of up to this many bytes are copied where they are, to avoid a synchronisation."""
 
 
 class TensorSnapshot:
@@ -135,6 +135,8 @@ class TensorSnapshot:
         if (tensor.shape, tensor.dtype, tensor.device) != (copy.shape, copy.dtype, device):
             return False
         now = tensor.detach().to(copy.device)
+        if copy.device.type == "cpu" and torch.equal(now, copy):
+            return True
         return ((now == copy) | ((now != now) & (copy != copy))).all()
 
 

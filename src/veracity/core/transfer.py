@@ -1,4 +1,4 @@
-"""Tensors between the CPU and a GPU, beside what the GPU does."""
+"""Copies between CPU and GPU that overlap with the GPU's work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def fetch(tensor: Tensor) -> Callable[[], Tensor]:
-    """A function that brings the numbers that a tensor has now to the CPU, beside what its GPU does from now on."""
+    """A function that copies a tensor to the CPU while its GPU goes on. Do not write into the tensor before it is called."""
     if tensor.device.type != "cuda":
         return lambda: tensor
     ready = torch.cuda.Event()
@@ -38,9 +38,17 @@ def fetch(tensor: Tensor) -> Callable[[], Tensor]:
         aside = torch.cuda.Stream(tensor.device)
         with torch.cuda.stream(aside):
             aside.wait_event(ready)
-            found = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor.detach(), non_blocking=True)
+            found = pinned_like(tensor).copy_(tensor.detach(), non_blocking=True)
             tensor.record_stream(aside)
             aside.synchronize()
         return found
 
     return fetched
+
+
+def pinned_like(tensor: Tensor) -> Tensor:
+    """An empty tensor on the CPU, in pinned memory if there is enough."""
+    try:
+        return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    except RuntimeError:
+        return torch.empty(tensor.shape, dtype=tensor.dtype)

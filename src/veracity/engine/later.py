@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
+import torch
+
 WAITING = 8
 """How many pieces of work may wait, which bounds the memory that they hold."""
 
@@ -22,7 +24,7 @@ class Later:
         """Do this work soon."""
         while self.waiting and (self.waiting[0].done() or len(self.waiting) >= WAITING):
             self.waiting.popleft().result()
-        self.waiting.append(self.pool.submit(work))
+        self.waiting.append(self.pool.submit(in_stream_of_caller(work)))
 
     def __enter__(self) -> Later:
         return self
@@ -32,3 +34,16 @@ class Later:
         self.pool.shutdown(wait=True)
         while kind is None and self.waiting:
             self.waiting.popleft().result()
+
+
+def in_stream_of_caller(work: Callable[[], None]) -> Callable[[], None]:
+    """The work in the caller's stream of the GPU, after what the caller has asked of it so far."""
+    if not torch.cuda.is_initialized():
+        return work
+    stream = torch.cuda.current_stream()
+
+    def inside() -> None:
+        with torch.cuda.stream(stream):
+            work()
+
+    return inside

@@ -94,7 +94,7 @@ class JobRunner:
                         for cell in cells:
                             folder.write_failure(cell.key, error_text(error))
                     else:
-                        later(partial(found.write, job, cells, folder))
+                        later(partial(found.write_or_fail, job, cells, folder))
         except StoreError:
             raise
         except Exception as error:
@@ -115,6 +115,16 @@ class Outcome:
     cells: list[Lines]
     failed: dict[int, str] = field(default_factory=dict)
     maps: dict[str, dict[tuple[int, ...], Tensor]] = field(default_factory=dict)
+
+    def write_or_fail(self, job: Job, cells: Sequence[Cell], folder: RunFolder) -> None:
+        """Store every cell, or why it could not be stored."""
+        try:
+            self.write(job, cells, folder)
+        except StoreError:
+            raise
+        except Exception as error:
+            for cell in cells:
+                folder.write_failure(cell.key, error_text(error))
 
     def write(self, job: Job, cells: Sequence[Cell], folder: RunFolder) -> None:
         """Store every cell, and the base explanations of a block that was measured in parts.
@@ -182,6 +192,8 @@ class Bisection:
         if self.large is not None and self.large[0] == rows:
             return self.large[1]
         block = self.make(None if len(rows) == self.count else torch.tensor(rows))
+        if self.large is not None and len(self.large[0]) == self.count:
+            block.whole_maps = self.large[1].maps
         if 2 * len(rows) > self.count:
             self.large = (rows, block)
         return block

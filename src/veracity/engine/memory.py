@@ -108,17 +108,18 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
 
 
 def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
-    """As many rows as fit into `share` bytes, of which a call on a GPU takes about 0.15 s: a power of two, at most `most`.
+    """Rows per call: about 0.15 s of work on a GPU within `share` bytes; a power of two, at most `most`.
 
-    The bytes and seconds per row are measured, forward and backward, with two numbers of rows. A network that is so small that twice
-    the rows take hardly longer is tried once more with many.
+    The bytes and seconds per row are measured, forward and backward, with two numbers of rows; with fewer if these do not fit. A network
+    that is so small that twice the rows take hardly longer is tried once more with many.
     """
     few, more = TRIED_ROWS
-    for rows in TRIED_ROWS:
-        cost_of_pass(model, row, rows)  # the first call also looks for algorithms and for memory
+    while few > 1 and cost_of_pass(model, row, more) is None:
+        few, more = few // 2, more // 2
+    cost_of_pass(model, row, few)  # first calls also look for algorithms and for memory
     low, high = cost_of_pass(model, row, few), cost_of_pass(model, row, more)
     if low is None or high is None:
-        return 1
+        return 1 if low is None else few
     each = max(1.0, (high[0] - low[0]) / (more - few))
     fixed = max(0.0, low[0] - few * each)
     limit = 1 << max(0, int(max(1, min(most, (share - fixed) / each))).bit_length() - 1)
@@ -140,22 +141,31 @@ def enough_rows(rows: int, seconds: float) -> int:
 def cost_of_pass(model: nn.Module, row: Signals, rows: int) -> tuple[int, float] | None:
     """The bytes and seconds of one pass of copies of a row on its GPU, forward and, if it can, backward; None if they do not fit."""
     device = row.values.device
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before, start = torch.cuda.memory_allocated(device), time.perf_counter()
-    try:
-        x = row[torch.zeros(rows, dtype=torch.long, device=device)]
-        leaf = x.values.detach().requires_grad_(x.values.is_floating_point())
-        with torch.enable_grad():
-            output = Signals(leaf, x.structure, x.present).through(model)
-            if isinstance(output, Tensor) and output.requires_grad and leaf.requires_grad:
-                torch.autograd.grad(output.float().sum(), leaf, allow_unused=True)
-    except RuntimeError as error:
-        if out_of_memory(error):
-            return None
-        raise
-    torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before, time.perf_counter() - start
+    x = row[torch.zeros(rows, dtype=torch.long, device=device)]
+    for slopes in (True, False) if x.values.is_floating_point() else (False,):
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before, start = torch.cuda.memory_allocated(device), time.perf_counter()
+        try:
+            one_pass(model, x, slopes)
+        except RuntimeError as error:
+            if out_of_memory(error):
+                return None
+            if not slopes:
+                raise
+            continue  # a model that takes no gradients
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before, time.perf_counter() - start
+    return None
+
+
+def one_pass(model: nn.Module, x: Signals, slopes: bool) -> None:
+    """A forward pass, with the backward pass to the values if `slopes`."""
+    leaf = x.values.detach().clone().requires_grad_(slopes)
+    with torch.set_grad_enabled(slopes):
+        output = Signals(leaf, x.structure, x.present).through(model)
+        if slopes and isinstance(output, Tensor) and output.requires_grad:
+            torch.autograd.grad(output.float().sum(), leaf, allow_unused=True)
 
 
 Readings = dict[Reads, Tensor]

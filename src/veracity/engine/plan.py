@@ -24,7 +24,7 @@ from veracity.engine.store import SCHEMA
 BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 512, 1024, 4096
 """Samples per block; on a GPU, which copies of a model should fill; the number of blocks above which blocks are doubled; and the most
 samples per block."""
-LARGEST = 1 << 28
+LARGEST = 1 << 29
 """The most bytes that the inputs of a block take."""
 ALGORITHMS = 5
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
@@ -142,7 +142,7 @@ def plan(
                     name,
                     score,
                     request,
-                    *costs(score, request, per_map, len(samples), told_by_explainer(problem, model_name, explainer, request)),
+                    *costs(score, request, per_map, len(samples), outputs_of_explainer(problem, model_name, explainer, request)),
                 )
                 for name, score, request in wanted
             )
@@ -166,6 +166,8 @@ def blocks(problem: Problem, most: int | None = None) -> list[tuple[Tensor, str]
 def block_size(inputs: Inputs, least: int = BLOCK) -> int:
     """Samples per block: at least 64, and more for large data, which then has thousands of files and not millions."""
     size, row = least, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
+    while size > BLOCK and size * row > LARGEST:
+        size //= 2
     while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
     return size
@@ -195,7 +197,7 @@ def siblings(problem: Problem, name: str, samples: Tensor) -> list[Any]:
     ]
 
 
-def told_by_explainer(problem: Problem, name: str, explainer: Explainer | None, request: Request) -> frozenset[Reads]:
+def outputs_of_explainer(problem: Problem, name: str, explainer: Explainer | None, request: Request) -> frozenset[Reads]:
     """What an explainer of a model sees in its own pass of a perturbed row, so that no other pass is needed to read it."""
     if explainer is None or not explainer.local or request.smoothing is not None or not isinstance(request.space, SAME_MODEL):
         return frozenset()
@@ -204,13 +206,13 @@ def told_by_explainer(problem: Problem, name: str, explainer: Explainer | None, 
     return frozenset({Reads.SCORES, Reads.OUTPUT}) if whole else frozenset({Reads.SCORES})
 
 
-def costs(score: Score, request: Request, per_map: Cost, samples: int, told: frozenset[Reads] = frozenset()) -> tuple[Cost, Cost]:
-    """Model passes of a cell: to explain, and to read outputs that the explainer has not `told`, each at the levels where that is done."""
+def costs(score: Score, request: Request, per_map: Cost, samples: int, seen: frozenset[Reads] = frozenset()) -> tuple[Cost, Cost]:
+    """Model passes of a cell: to explain, and to read outputs that the explainer has not `seen`, each at the levels where that is done."""
     after, space, rows = reads_after(score), request.space, samples * request.walk.length(request.space)
     every = range(space.levels)
     explained, answered = (
         (sum(map(space.explains, every)), sum(map(space.answers, every))) if isinstance(space, WeightSpace) else (len(every), len(every))
     )
     explaining = per_map * (rows * explained * request.repeats) if Reads.EXPLANATION in after else Cost()
-    separate = after & OUTPUTS - (told if Reads.EXPLANATION in after else frozenset())
+    separate = after & OUTPUTS - (seen if Reads.EXPLANATION in after else frozenset())
     return explaining, Cost(forward=rows * answered) if separate else Cost()

@@ -14,7 +14,7 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
 from veracity.core.features import Features
 from veracity.core.inputs import Inputs, Signals, samples_to_read
-from veracity.core.models import unwrap, weighted_layers
+from veracity.core.models import device_of, unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
 from veracity.core.spaces import FeatureSpace, InputSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
@@ -197,7 +197,8 @@ class Problem:
         present: Tensor | None = None,
     ) -> Context:
         """What an explainer of this model gets."""
-        return Context(draws, batch, structure, learnt or {}, training, self.models[name].outputs, present)
+        where = device_of(self.models[name].module)
+        return Context(draws.to(where), batch, structure, learnt or {}, training, self.models[name].outputs, present)
 
     def training_key(self, name: str, explainer: Explainer | None) -> str:
         """A hash of the training examples that an explainer gets; empty if it gets none."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, StoreError, error_text
 from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, learner
 from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
@@ -23,7 +23,7 @@ from veracity.core.transfer import fetch, send
 from veracity.core.walks import Ask
 from veracity.engine.later import Later
 from veracity.engine.memory import MEMORY, Budget, Readings
-from veracity.engine.plan import Job, numbers
+from veracity.engine.plan import Job
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
 from veracity.engine.store import RunFolder
@@ -160,8 +160,10 @@ class Block:
         self.targets = send(self.model.targets[self.samples], self.device)
         self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
         about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]
-        self.key = fingerprint.of_json([*about, job.data, numbers(self.samples)])
+        self.key = fingerprint.of_json([*about, job.data, self.job.samples])
         self.maps: dict[str, Tensor] = {}
+        self.whole_maps: Mapping[str, Tensor] = {}
+        """Explanations of the whole block of the job, of which this may be a part."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -169,7 +171,8 @@ class Block:
     @cached_property
     def copies(self) -> ScratchModel:
         """Copies of the model with other weights."""
-        return ScratchModel.of(self.model.module, self.seed)
+        make = ScratchModel.of if self.guard.trusted else ScratchModel
+        return make(self.model.module, self.seed)
 
     def read(self, what: frozenset[Reads], request: Request) -> Readings:
         """The wanted readings of the unperturbed block, and always its inputs."""
@@ -201,6 +204,8 @@ class Block:
         key = explanation_key(self.job, request)
         if key in self.maps:
             return self.maps[key]
+        if key in self.whole_maps and self.rows is not None:
+            return self.whole_maps[key][send(self.rows, self.device)]
         stored = self.folder.read_tensors(EXPLANATIONS, key)
         if stored is not None and FAILED not in stored:
             whole = stored["explanation"]
@@ -224,7 +229,12 @@ class Block:
 
     def store_explanation(self, key: str, maps: Callable[[], Tensor]) -> None:
         """Store e(x) of the whole block."""
-        self.folder.write_tensors(EXPLANATIONS, key, {"explanation": maps()})
+        try:
+            self.folder.write_tensors(EXPLANATIONS, key, {"explanation": maps()})
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreError(f"The explanations of {self.job.explainer} could not be stored: {error_text(error)}") from error
 
     def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
         """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""

@@ -1,11 +1,15 @@
-"""Rows per call of each model, kept with a run: a resumed run takes them again, so its numbers do not depend on a timing."""
+"""Rows per call that were measured on a GPU, kept with a run: a resumed run takes them again, so its numbers do not depend on a timing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
+from torch import nn
+
 from veracity.core import fingerprint
-from veracity.engine.memory import Budget
+from veracity.core.inputs import Inputs
+from veracity.core.models import device_of
 from veracity.engine.store import RunFolder
 from veracity.engine.store.records import Damaged
 
@@ -14,16 +18,26 @@ ROWS = "rows"
 KEY = fingerprint.of_json([ROWS])
 
 
+def rows_key(name: str, model: nn.Module, inputs: Inputs, memory: int | None, workers: int = 1) -> str | None:
+    """What a measured number of rows depends on, as a key; None if it is not measured, because the model is on a CPU."""
+    device = device_of(model)
+    if device.type != "cuda":
+        return None
+    size = sum(one.numel() for one in model.parameters())
+    about = [name, type(model).__qualname__, size, list(inputs.shape), torch.cuda.get_device_name(device), memory, workers]
+    return fingerprint.of_json(about)
+
+
 def known_rows(store: RunFolder) -> dict[str, int]:
-    """Rows per call by the model's name, as a run measured them before; {} if there was none, or if its record is damaged."""
+    """Rows per call by their key, as runs measured them before; {} if there was none, or if the record is damaged."""
     try:
-        return {name: int(rows) for name, rows in (store.read_table(ROWS, KEY) or {}).items()}
+        return {key: int(rows) for key, rows in (store.read_table(ROWS, KEY) or {}).items()}
     except Damaged:
         return {}
 
 
-def remember_rows(store: RunFolder, budgets: Mapping[str, Budget]) -> None:
-    """Store the rows per call of each model."""
-    found = {name: budget.rows for name, budget in budgets.items()}
-    if known_rows(store) != found:
-        store.write_table(ROWS, KEY, found)
+def remember_rows(store: RunFolder, found: Mapping[str, int]) -> None:
+    """Add measured rows per call to the record."""
+    known = known_rows(store)
+    if found and known != {**known, **found}:
+        store.write_table(ROWS, KEY, {**known, **found})

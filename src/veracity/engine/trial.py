@@ -52,6 +52,11 @@ class Guard:
         self.label, self.module, self.x = label, module, x
         self.before = ModelSnapshot(module) if explainer is not None and of_others(explainer) else None
 
+    @property
+    def trusted(self) -> bool:
+        """Whether the explainer is part of this package."""
+        return self.before is None
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Use the explainer within this block. The model is restored after an error, and checked otherwise."""

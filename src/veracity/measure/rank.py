@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from veracity.core.measures import Direction, measure
 from veracity.measure.rows import check_pair
@@ -55,27 +56,38 @@ def chunks(x: Tensor) -> list[slice]:
     return [slice(start, start + count) for start in range(0, len(x), count)]
 
 
-SEEN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-"""Tensors that were ranked, as long as they exist: their version, and their ranks if they came twice."""
+class FixedMaps:
+    """Maps (N, ...) that are compared with many others, and their ranks once they are known."""
+
+    def __init__(self, maps: Tensor) -> None:
+        self.maps, self.ranks = maps, None if 8 * maps.numel() > MOST_BYTES else torch.empty(0)
+
+    def known(self) -> Tensor | None:
+        """The ranks (N, D); None if they would take too much memory."""
+        if self.ranks is not None and len(self.ranks) < len(self.maps):
+            self.ranks = torch.cat([ranks_of_rows(self.maps[part]) for part in chunks(self.maps)])
+        return self.ranks
+
+
+FIXED: ContextVar[FixedMaps | None] = ContextVar("fixed", default=None)
 MOST_BYTES = 1 << 30
-"""The most bytes of ranks that are kept for one tensor."""
+"""The most bytes of ranks that are kept."""
+
+
+@contextmanager
+def ranked_once(maps: Tensor | None) -> Iterator[None]:
+    """Rank these maps at most once within this block, in which nobody may write into them."""
+    token = FIXED.set(None if maps is None else FixedMaps(maps))
+    try:
+        yield
+    finally:
+        FIXED.reset(token)
 
 
 def known_ranks(x: Tensor) -> Tensor | None:
-    """The ranks of a tensor (N, ...) that comes again, such as the explanations that those of many copies of a model are compared with.
-
-    The first time it is None.
-    """
-    if x.is_inference() or 8 * x.numel() > MOST_BYTES:
-        return None
-    version, ranks = SEEN.get(x, (None, None))
-    if version != x._version:
-        SEEN[x] = (x._version, None)
-        return None
-    if ranks is None:
-        ranks = torch.cat([ranks_of_rows(x[part]) for part in chunks(x)]) if len(x) else None
-        SEEN[x] = (x._version, ranks)
-    return cast(Tensor | None, ranks)
+    """The ranks (N, D) of maps that are ranked once; None for all others."""
+    fixed = FIXED.get()
+    return fixed.known() if fixed is not None and fixed.maps is x and len(x) else None
 
 
 def ranks_of_rows(x: Tensor) -> Tensor:
@@ -97,7 +109,7 @@ def doubled_ranks(x: Tensor) -> Tensor:
     first_of_tie = torch.ones(x.shape, dtype=torch.bool, device=x.device)
     torch.ne(entries[:, 1:], entries[:, :-1], out=first_of_tie[:, 1:])
     place = torch.arange(width, dtype=torch.int32, device=x.device).expand(x.shape)
-    if x.device.type == "cpu" and bool(first_of_tie.all()):  # another device would have to wait for the answer
+    if x.device.type == "cpu" and bool(first_of_tie.all()):  # elsewhere the CPU would wait for the answer
         shared = 2 * place + (1 - width)
     else:
         last_of_tie = torch.ones_like(first_of_tie)

@@ -26,7 +26,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import as_about, as_tensor, as_whole, check_structure, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.stored_rows import known_rows, remember_rows
+from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
 from veracity.inputs import as_inputs
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit
@@ -100,7 +100,7 @@ class OrbitEvaluation:
             with store.writing():
                 with bar("checking stored files", store.count(), progress) as advance:
                     store.repair(advance)
-                remember_rows(store, plan.budgets)
+                remember_rows(store, plan.measured)
                 store.write_manifest(plan.manifest(store))
                 measure(plan, store, progress, memory)
         result = OrbitResult(folder)
@@ -137,11 +137,14 @@ class OrbitEvaluation:
         truth = None if given is None else task.check(given.cpu(), inputs.size())
         models: dict[str, EvaluatedModel] = {}
         budgets: dict[str, Budget] = {}
+        measured: dict[str, int] = {}
         sentences = (self.notes,) if isinstance(self.notes, str) else self.notes
         notes = [{"model": "", "explainer": "", "text": text} for text in sentences]
         for name, module in as_modules(self.models).items():
-            at_once = (rows or {}).get(name) if batch is None else batch
+            key = rows_key(name, module, inputs, memory) if batch is None else None
+            at_once = (rows or {}).get(key or "") if batch is None else batch
             models[name], budgets[name], few = examine(name, inputs.adapt(module), inputs, orbit, task, memory, at_once)
+            measured |= {} if key is None else {key: budgets[name].rows}
             check_shapes(models)
             if truth is not None:
                 check_truth(name, models[name], truth)
@@ -169,6 +172,7 @@ class OrbitEvaluation:
             task=task,
             models=models,
             budgets=budgets,
+            measured=measured,
             problem=problem,
             picture=picture,
             span=value_range(orbit, inputs),

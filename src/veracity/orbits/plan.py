@@ -74,7 +74,8 @@ class OrbitPlan:
     """Everything that will be measured, resolved and checked.
 
     `truth` (samples, ...) is in the form that the task expects, and `labels` (samples,) are numbers of `groups`. `budgets` say how many
-    rows of each model fit into memory at once. `problem` is what explainers are asked, None without explainers.
+    rows of each model fit into memory at once, and `measured` which of these were measured. `problem` is what explainers are asked, None
+    without explainers.
     """
 
     evaluation: OrbitEvaluation
@@ -92,6 +93,7 @@ class OrbitPlan:
     picture: Picture
     span: tuple[float, float]
     window: int | None
+    measured: Mapping[str, int]
 
     @property
     def explainers(self) -> Mapping[str, Explainer]:

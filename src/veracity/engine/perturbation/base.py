@@ -55,7 +55,9 @@ class Perturbation(ABC, Generic[S]):
                 tally.open(ask)
                 self.observe(ask, tally.see)
                 walker.tell(tally.objective())
-        return [partial(tally.lines, cell, self.worst_pairs(cell, tally.worst.get(cell.key))) for cell in self.cells]
+        shown = [self.worst_pairs(cell, tally.worst.get(cell.key)) for cell in self.cells]
+        tally.worst.clear()  # holds inputs and explanations of the whole block
+        return [partial(tally.lines, cell, worst) for cell, worst in zip(self.cells, shown, strict=True)]
 
     @property
     def own_length(self) -> OwnValues | None:
@@ -184,7 +186,7 @@ def observed(score: Score, parts: Sequence[tuple[Tensor | slice, Pair]], rows: i
         return found[0]
     whole = found[0].new_full((rows, *found[0].shape[1:]), torch.nan)
     for (place, _), values in zip(parts, found, strict=True):
-        whole[place] = values
+        whole[place.to(whole.device) if isinstance(place, Tensor) else place] = values
     return whole
 
 

@@ -18,7 +18,7 @@ from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, TargetSpa
 from veracity.core.walks import AdaptiveWalk, Ask
 from veracity.engine.memory import MEMORY, Readings
 from veracity.engine.perturbation.base import Perturbation, S, See
-from veracity.engine.plan import Cell, told_by_explainer
+from veracity.engine.plan import Cell, outputs_of_explainer
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block
 from veracity.perturb.lengths import OwnLength
@@ -38,8 +38,8 @@ class RowPerturbation(Perturbation[S]):
         self.explaining, self.asks = Reads.EXPLANATION in self.after, 0
         if self.request.follow:
             self.after |= {Reads.SCORES}
-        told = told_by_explainer(block.problem, block.job.model, block.explainer, self.request) if self.model_stays else frozenset()
-        self.single_pass = self.explaining and bool(self.after & OUTPUTS) and self.after & OUTPUTS <= told
+        seen = outputs_of_explainer(block.problem, block.job.model, block.explainer, self.request) if self.model_stays else frozenset()
+        self.single_pass = self.explaining and bool(self.after & OUTPUTS) and self.after & OUTPUTS <= seen
 
     @abstractmethod
     def transform(self, piece: Ask, element: Tensor) -> tuple[Signals, Tensor]:

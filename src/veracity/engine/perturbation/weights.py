@@ -23,11 +23,12 @@ from veracity.core.scores import OUTPUTS, Pair, Reading, Reads, Request
 from veracity.core.spaces import WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
-from veracity.engine.perturbation.base import Perturbation, See, pair_of
+from veracity.engine.perturbation.base import Lines, Perturbation, See, pair_of
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
+from veracity.measure.rank import ranked_once
 from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
@@ -45,6 +46,11 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
         self.form = form_of(block.reader, self.request) if Reads.EXPLANATION in self.after else None
         self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
+
+    def measure(self) -> list[Lines]:
+        """Follow the walk to its end. Explanations of the model itself are ranked once for all copies."""
+        with ranked_once(self.before.get(Reads.EXPLANATION)):
+            return super().measure()
 
     def observe(self, ask: Ask, see: See) -> None:
         """Some copies at a time; the ask goes copy by copy through all samples, in their order."""

@@ -62,11 +62,15 @@ class ScratchModel:
         self.changed: set[str] = set()
 
     @classmethod
+    @torch.no_grad()
     def of(cls, model: nn.Module, seed: int) -> ScratchModel:
-        """The copy that was made last, if it is of this model, else a new one; see `forget_copies`."""
+        """The copy that was made last, with the model's own numbers, if it is of this model; else a new one."""
         if not LATEST or LATEST[0].model is not model or LATEST[0].seed != seed:
             LATEST[:] = [cls(model, seed)]
-        return LATEST[0]
+        found = LATEST[0]
+        torch._foreach_copy_(list(found.held.values()), [found.own[name] for name in found.held])
+        found.changed = set()
+        return found
 
     def at_once(self, x: Tensor, most: int = MOST_BYTES) -> int:
         """The number of copies that are made, and read on these samples, at once: weights, rows and explanations are bounded.
@@ -109,11 +113,11 @@ class ScratchModel:
 
 
 LATEST: list[ScratchModel] = []
-"""The copy that was made last: the jobs of a run share it."""
+"""The copy that was made last: jobs of a run share it, unless their explainer comes from outside, which may change it."""
 
 
 def forget_copies() -> None:
-    """Drop the copy that was made last, since a caller may change the model's weights after a run."""
+    """Drop the copy that was made last, which takes memory."""
     LATEST.clear()
 
 
@@ -190,8 +194,8 @@ class Remembered:
         if found is None:
             found = make()
             with self.lock:
+                self.held += size_of(found) - size_of(self.kept.get(name, {}))
                 self.kept[name] = found
-                self.held += size_of(found)
                 while self.held > self.most and len(self.kept) > 1:
                     self.held -= size_of(self.kept.popitem(last=False)[1])
         return found
@@ -203,7 +207,7 @@ def size_of(tensors: Mapping[str, Tensor]) -> int:
 
 
 OPEN: list[Remembered] = []
-"""Where copies that are being made are remembered, while somebody wants that."""
+"""Open caches, innermost last."""
 
 
 @contextmanager
