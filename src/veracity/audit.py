@@ -285,7 +285,7 @@ class Audit:
         result = Result(str(folder))
         for text in lessons.warnings():
             warn(text)
-        for failure in failures_of(result.failures().to_dict("records")):
+        for failure in failures_of(result.failures().to_dict("records")) if store.has_failures() else ():
             warn(str(failure))
         return result
 

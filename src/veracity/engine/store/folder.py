@@ -339,6 +339,10 @@ class RunFolder:
         except (Damaged, ValueError, TypeError, AttributeError):
             return {}
 
+    def has_failures(self) -> bool:
+        """Whether a cell, or a sample of one, has failed."""
+        return bool(self.records.keys(FAILED))
+
     def failures(self) -> dict[str, str]:
         """Why cells failed, by key; a record that a writer removes meanwhile is of a cell that is measured now."""
         found = {key: self.failure(key) for key in sorted(self.records.keys(FAILED) - self.finished())}
