@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import captum.attr
@@ -28,6 +28,8 @@ RANDOM = (
     *(captum.attr.FeaturePermutation, captum.attr.GradientShap, captum.attr.KernelShap, captum.attr.LimeBase),
     *(captum.attr.NoiseTunnel, captum.attr.ShapleyValueSampling),
 )
+ONE_BY_ONE = (captum.attr.FeatureAblation, captum.attr.Occlusion, captum.attr.ShapleyValueSampling, captum.attr.ShapleyValues)
+"""Methods that make one pass for each perturbation, unless `perturbations_per_eval` says how many go together."""
 INTERPOLATION = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -52,6 +54,14 @@ class CaptumMethod(Foreign):
             self.attribution.check(model)
         notes = DeepLift().check(model, inputs, targets, context) if self.attribution is captum.attr.DeepLift else ()
         return (*notes, *super().check(model, inputs, targets, context))
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """As for all foreign code; as many perturbations go through the model together as a batch has room for."""
+        room = context.batch // max(1, min(len(inputs), context.batch // max(1, self.forward)))
+        if room < 2 or self.attribution not in ONE_BY_ONE or "perturbations_per_eval" in self.settings:
+            return super().explain(model, inputs, targets, context)
+        together = replace(self, settings={**self.settings, "perturbations_per_eval": room})
+        return Foreign.explain(together, model, inputs, targets, context)
 
     def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
         settings = {key: value.to(inputs.device) if isinstance(value, Tensor) else value for key, value in self.settings.items()}
