@@ -430,7 +430,10 @@ class Audit:
                 advance(0, f"looking at {name}")
                 if self.precision != "float32" and device_of(given).type != "cuda":
                     where = device_of(given).type.upper()
-                    raise InputError(f"precision='{self.precision}' needs a GPU, but model '{name}' is on the {where}: leave it out.")
+                    raise InputError(
+                        f"precision='{self.precision}' needs a GPU, but model '{name}' is on the {where}: leave it out, or move the model "
+                        "with audit.on('cuda')."
+                    )
                 key = rows_key(name, given, inputs, memory, workers) if batch is None else None
                 at_once = (rows or {}).get(key or "") if batch is None else batch
                 module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, at_once, workers)

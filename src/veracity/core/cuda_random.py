@@ -90,6 +90,8 @@ def usable(device: torch.device) -> bool:
     try:
         zero = torch.zeros(1, 1, dtype=torch.int64, device=device)
         return int(kernel(WORD)(*[zero] * 7)) == KNOWN_ANSWER
+    except torch.OutOfMemoryError:  # says nothing about the kernels
+        raise
     except RuntimeError:
         return False
 
