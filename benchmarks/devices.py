@@ -2,8 +2,8 @@
 
     python -m benchmarks.devices
 
-Prints, for every score and explainer, the largest difference of a sample between the two devices. Searches branch on their values,
-so those are compared by their intervals.
+Prints, for every score, the largest difference of a sample between the two devices over ten explainers, and how large that explainer's
+values are. Searches branch on their values, so they are not compared.
 """
 
 from __future__ import annotations
@@ -66,10 +66,16 @@ def main() -> None:
             both = one.samples(score).merge(other.samples(score), on=["model", "explainer", "sample"], suffixes=("", "_gpu"))
             both["apart"] = (both["value"] - both["value_gpu"]).abs()
             both["size"] = both["value"].abs()
-            for explainer, rows in both.groupby("explainer", sort=False):
-                undefined = int((rows["value"].isna() != rows["value_gpu"].isna()).sum())
-                found = f"largest difference {rows['apart'].max():8.1e} of {rows['size'].max():8.2g}"
-                print(f"{score:26} {explainer:22} {found}, undefined on one only {undefined}")
+            by_explainer = both.groupby("explainer", sort=False)[["apart", "size"]].max().dropna()
+            if by_explainer.empty:
+                print(f"{score:26} undefined on both")
+                continue
+            worst = str((by_explainer["apart"] / by_explainer["size"]).idxmax())
+            row = by_explainer.index.get_loc(worst)
+            apart, size = (float(by_explainer[name].to_numpy()[row]) for name in ("apart", "size"))
+            found = f"largest difference {apart:8.1e} of {size:8.2g} ({worst})"
+            undefined = int((both["value"].isna() != both["value_gpu"].isna()).sum())
+            print(f"{score:26} {found}, undefined on one only {undefined}")
 
 
 if __name__ == "__main__":

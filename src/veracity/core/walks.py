@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -64,6 +66,20 @@ class Walker(Protocol):
     def tell(self, values: Tensor) -> None:
         """Take the objective (R,) of the last ask; NaN where undefined."""
         ...
+
+
+MEMORY: ContextVar[int | None] = ContextVar("memory", default=None)
+"""The bytes of a GPU that a run may use, which bounds the perturbations of one ask; None if nobody has said."""
+
+
+@contextmanager
+def within(memory: int | None) -> Iterator[None]:
+    """Ask for perturbations that take a small part of so many bytes."""
+    token = MEMORY.set(memory)
+    try:
+        yield
+    finally:
+        MEMORY.reset(token)
 
 
 @dataclass(frozen=True, kw_only=True)

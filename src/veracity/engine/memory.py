@@ -21,19 +21,22 @@ T = TypeVar("T")
 CPU_MEMORY = 1 << 30
 GPU_SHARE = 2
 MOST_ROWS = {"cpu": 512, "cuda": 16384}
-CALL_SECONDS = 0.15
+CALL_SECONDS = 0.2
 """How long a call of a model on a GPU should take, so that starting its kernels takes less."""
 LAUNCH_BOUND = 1.5
 """If twice the rows take less than this many times as long, starting kernels takes most of the time."""
+PERTURBATIONS = 8
+"""One part in so many of the memory is for perturbations and comparisons, the rest for model passes."""
 TRIED_ROWS = (16, 32)
 """Two numbers of rows whose memory and time are measured."""
 
 
 @dataclass
 class Budget:
-    """The largest number of model rows to run at once; it only ever shrinks."""
+    """The largest number of model rows to run at once, which only ever shrinks; and the bytes of a GPU that it was made for."""
 
     rows: int
+    memory: int | None = None
 
     def spend(self, count: int, rows_each: int, work: Callable[[slice], None]) -> None:
         """Do the work in consecutive slices of 0..count, each item of which needs `rows_each` rows; see `attempt`."""
@@ -97,23 +100,27 @@ def memory_for(device: torch.device) -> int:
 
 def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
     """The given number of rows, or as many as a worker's share of the memory budget (bytes) allows and the device can use."""
+    on_gpu = row.values.device.type == "cuda"
     if rows is not None:
-        return Budget(rows)
+        return Budget(rows, memory // workers if on_gpu and memory is not None else None)
     own = getattr(unwrap(model), "most_rows", None)
     most = MOST_ROWS.get(row.values.device.type, MOST_ROWS["cpu"]) if own is None else own
     share = (memory_for(row.values.device) if memory is None else memory) // workers
-    if row.values.device.type == "cuda" and own is None:
-        return Budget(measured_rows(model, row, share, most))
+    if on_gpu and own is None:
+        return Budget(measured_rows(model, row, share - share // PERTURBATIONS, most), share)
     return Budget(max(1, min(most, share // row_bytes(model, row))))
 
 
 def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
-    """Rows per call: about 0.15 s of work on a GPU within `share` bytes; a power of two, at most `most`.
+    """Rows per call: about 0.2 s of work on a GPU within `share` bytes; a power of two, at most `most`.
 
-    The bytes and seconds per row are measured, forward and backward, with two numbers of rows; with fewer if these do not fit. A network
-    that is so small that twice the rows take hardly longer is tried once more with many.
+    The bytes and seconds per row are measured, forward and backward, with two numbers of rows; with fewer if these do not fit, or would
+    take more than `share` by an estimate. A network that is so small that twice the rows take hardly longer is tried once more with many.
     """
     few, more = TRIED_ROWS
+    estimate = row_bytes(model, row)
+    while more > 2 and more * estimate > share:
+        few, more = few // 2, more // 2
     while few > 1 and cost_of_pass(model, row, more) is None:
         few, more = few // 2, more // 2
     cost_of_pass(model, row, few)  # first calls also look for algorithms and for memory
@@ -130,10 +137,10 @@ def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
 
 
 def enough_rows(rows: int, seconds: float) -> int:
-    """A power of two of rows that takes about 0.15 s, if `rows` of them take `seconds`.
+    """A power of two of rows that takes about 0.2 s, if `rows` of them take `seconds`.
 
     >>> enough_rows(32, 0.02), enough_rows(32, 1.0)
-    (256, 32)
+    (512, 32)
     """
     return max(32, 1 << math.ceil(math.log2(max(1.0, rows * CALL_SECONDS / max(seconds, 1e-9)))))
 

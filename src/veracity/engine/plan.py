@@ -24,8 +24,8 @@ from veracity.engine.store import SCHEMA
 BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 512, 1024, 4096
 """Samples per block; on a GPU, which copies of a model should fill; the number of blocks above which blocks are doubled; and the most
 samples per block."""
-LARGEST = 1 << 29
-"""The most bytes that the inputs of a block take."""
+LARGEST, SMALL = 1 << 29, 1 << 18
+"""The most bytes that the inputs of a block take; and how many they may take on a GPU before its number of samples matters."""
 ALGORITHMS = 5
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
@@ -164,10 +164,15 @@ def blocks(problem: Problem, most: int | None = None) -> list[tuple[Tensor, str]
 
 
 def block_size(inputs: Inputs, least: int = BLOCK) -> int:
-    """Samples per block: at least 64, and more for large data, which then has thousands of files and not millions."""
+    """Samples per block: at least 64, and more for large data, which then has thousands of files and not millions.
+
+    On a GPU, rows of a table come by thousands: a small network answers them faster than a file is written.
+    """
     size, row = least, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
     while size > BLOCK and size * row > LARGEST:
         size //= 2
+    while BLOCK < size < MOST and 2 * size * row <= SMALL:
+        size *= 2
     while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
     return size

@@ -18,7 +18,7 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.settings import Count, Inside, Positive
 from veracity.core.spaces import Countable, Space, WeightSpace
-from veracity.core.walks import AdaptiveWalk, Ask, Sampling, Walk, Walker
+from veracity.core.walks import MEMORY, AdaptiveWalk, Ask, Sampling, Walk, Walker
 from veracity.statistics.anytime import Array, Betting
 
 CPU = torch.device("cpu")
@@ -63,8 +63,9 @@ def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Element
 ROWS = 4096
 """The most perturbations in one ask, which bounds the memory."""
 
-NUMBERS, DEVICE_SHARE = 2**22, 512
-"""The most random numbers that the perturbations of one ask are made from: on a CPU, and one for so many bytes of a GPU's memory."""
+NUMBERS, DEVICE_SHARE, MEMORY_SHARE = 2**22, 512, 256
+"""The most random numbers that the perturbations of one ask are made from: on a CPU, one for so many bytes of a GPU's memory, and one for
+so many bytes of the memory that a run may use there."""
 
 
 def rows_for(space: Space, device: torch.device = CPU) -> int:
@@ -74,8 +75,11 @@ def rows_for(space: Space, device: torch.device = CPU) -> int:
     >>> rows_for(Permutations(size=4)), rows_for(Permutations(size=2**12))
     (4096, 1024)
     """
-    numbers = torch.cuda.get_device_properties(device).total_memory // DEVICE_SHARE if device.type == "cuda" else NUMBERS
-    return max(1, min(ROWS, max(NUMBERS, numbers) // max(1, space.latents)))
+    numbers, memory = NUMBERS, MEMORY.get()
+    if device.type == "cuda":
+        whole = torch.cuda.get_device_properties(device).total_memory // DEVICE_SHARE
+        numbers = max(NUMBERS, whole if memory is None else min(whole, memory // MEMORY_SHARE))
+    return max(1, min(ROWS, numbers // max(1, space.latents)))
 
 
 class PlannedWalker:

@@ -17,7 +17,7 @@ from veracity.core.measures import Direction
 from veracity.core.scores import Pair, Reading, Reads, Request, RowsOf, Score
 from veracity.core.spaces import InputSpace, SampleSpace, Space
 from veracity.core.transfer import send
-from veracity.core.walks import Ask
+from veracity.core.walks import Ask, within
 from veracity.engine.memory import Readings
 from veracity.engine.plan import Cell
 from veracity.engine.reader import Block
@@ -49,8 +49,8 @@ class Perturbation(ABC, Generic[S]):
         """Follow the walk to its end. Returns, for each cell, a function that fetches what was measured, or why its score failed."""
         block = self.block
         tally = Tally(self.cells, block.samples, block.device, self.broken, ~block.correct, self.own_length)
-        walker = self.request.walk.start(self.space, block.numbers, block.seed, self.cells[0].score.bounds)
-        with torch.no_grad():
+        with torch.no_grad(), within(block.budget.memory):
+            walker = self.request.walk.start(self.space, block.numbers, block.seed, self.cells[0].score.bounds)
             while (ask := walker.ask()) is not None:
                 tally.open(ask)
                 self.observe(ask, tally.see)

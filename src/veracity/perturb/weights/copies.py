@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from veracity.core.long_rows import long_normal
 from veracity.core.models import device_of, unwrap
 from veracity.core.spaces import WeightSpace
 
+T = TypeVar("T")
 Pairs = Sequence[tuple[int, int]]
 """Copies as (draw, level)."""
 
@@ -135,7 +136,9 @@ def stack(space: WeightSpace, model: nn.Module, pairs: Pairs, seed: int) -> dict
 
 
 def stack_copies(parameters: dict[str, Tensor], copies: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Stack copies that each hold their changed parameters; a missing parameter is the model's own."""
+    """Stack copies that each hold their changed parameters; a missing parameter is the model's own. One copy is not copied again."""
+    if len(copies) == 1:
+        return {name: copies[0][name][None] for name in parameters if name in copies[0]}
     changed = [name for name in parameters if any(name in copy for copy in copies)]
     return {name: torch.stack([copy.get(name, parameters[name]) for copy in copies]) for name in changed}
 
@@ -181,13 +184,13 @@ REMEMBERED = 1 << 30
 
 
 class Remembered:
-    """Tensors that copies of a model share, such as the noise of all levels of a draw, by name; the oldest are dropped."""
+    """What copies of a model share, such as the noise of all levels of a draw, by name; the oldest are dropped."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
-        self.most, self.held, self.kept = most, 0, OrderedDict[tuple[Any, ...], dict[str, Tensor]]()
+        self.most, self.held, self.kept = most, 0, OrderedDict[tuple[Any, ...], dict[str, Any]]()
         self.lock = Lock()
 
-    def recall(self, name: tuple[Any, ...], make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    def recall(self, name: tuple[Any, ...], make: Callable[[], dict[str, T]]) -> dict[str, T]:
         """What is known under a name, or what `make` makes."""
         with self.lock:
             found = self.kept.get(name)
@@ -201,9 +204,9 @@ class Remembered:
         return found
 
 
-def size_of(tensors: Mapping[str, Tensor]) -> int:
-    """Their bytes."""
-    return sum(tensor.nbytes for tensor in tensors.values())
+def size_of(content: Mapping[str, Any]) -> int:
+    """The bytes of its tensors."""
+    return sum(value.nbytes for value in content.values() if isinstance(value, Tensor))
 
 
 OPEN: list[Remembered] = []
@@ -220,7 +223,7 @@ def remembering(store: Remembered) -> Iterator[None]:
         OPEN.pop()
 
 
-def recall(name: tuple[Any, ...], make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+def recall(name: tuple[Any, ...], make: Callable[[], dict[str, T]]) -> dict[str, T]:
     """What is remembered under a name, or what `make` makes."""
     return OPEN[-1].recall(name, make) if OPEN else make()
 

@@ -62,18 +62,12 @@ class Randomisation(ModelCopies, ABC):
         """Parameters and running statistics of the randomised layers, (copies, ...); each layer of a draw is randomised once."""
         parameters = recall(("parameters",), lambda: {**parameters_of(model), **statistics_of(model)})
 
-        @cache
-        def owned() -> dict[str, dict[str, str]]:
-            return layers_of(model)
-
-        @cache
-        def modules() -> dict[str, nn.Module]:
-            return dict(unwrap(model).named_modules())
+        owned = recall(("owned",), lambda: layers_of(model))
 
         @cache
         def values(draw: int, layer: str) -> dict[str, Tensor]:
             name = ("layers", seed, draw, layer)
-            return recall(name, lambda: randomise(modules()[layer], owned()[layer], parameters, name))
+            return recall(name, lambda: randomise(unwrap(model).get_submodule(layer), owned[layer], parameters, name))
 
         copies = [
             {name: value for layer in self.known_layers[: self.reach(level)] for name, value in values(draw, layer).items()}
