@@ -12,7 +12,7 @@ from veracity.core.errors import SpecError
 from veracity.recipe import Scale, run_recipe
 from veracity.scores import MPRT
 from veracity_papers.data import files
-from veracity_papers.recipes import imagenet, robustness_imagenet
+from veracity_papers.recipes import imagenet, orbits_imagenet, robustness_imagenet
 from veracity_papers.recipes.published import published
 from veracity_papers.zoo import efficientnet
 
@@ -51,7 +51,7 @@ def test_a_meta_evaluation_has_no_figures_beside_an_untrained_network(tmp_path: 
     assert np.isfinite(table[table["test"] == "mpt"]["mc"]).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*is searched without gradients")
+@pytest.mark.filterwarnings("ignore:.*is searched without gradients", "ignore:.*The terms of full_grad miss")
 def test_five_methods_are_searched(tmp_path: Path) -> None:
     result = ran(robustness_imagenet.robustness_imagenet, tmp_path)
     table = result.table()
@@ -81,3 +81,14 @@ def test_settings_of_appendix_a81_at_full_size() -> None:
 def test_without_the_package_a_real_run_is_one_sentence(scale: Scale, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="There are no weights"):
         imagenet.meta_evaluation_imagenet.assemble(tmp_path, scale)
+
+
+@pytest.mark.parametrize(("recipe", "count"), [(orbits_imagenet.orbits_imagenet, 4), (orbits_imagenet.orbits_imagenet_scale, 3)])
+def test_an_untrained_network_along_an_orbit(recipe: Any, count: int, tmp_path: Path) -> None:
+    result = ran(recipe, tmp_path)
+    values = result.values("untrained", "accuracy")
+    assert values.shape == (6, count)
+    assert (values[:, result.identity] == 1).all()
+    assert values.mean() < 1
+    assert result.failures().empty
+    assert (tmp_path / "report.html").stat().st_size > 10_000

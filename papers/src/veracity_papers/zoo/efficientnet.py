@@ -97,8 +97,17 @@ def efficientnet(plan: tuple[tuple[int, ...], ...] = PLAN, *, stem: int = STEM, 
 
 
 def tiny(classes: int = 10) -> nn.Sequential:
-    """The same kind of layers, few, narrow and untrained: for a test that needs no download."""
-    return initialised(lambda: efficientnet(TINY, stem=8, head=32, classes=classes), seed=0).eval()
+    """The same kind of layers, few, narrow and untrained: for a test that needs no download.
+
+    Its normalisations know the statistics of random images. Without them, its outputs would hardly differ.
+    """
+    model = initialised(lambda: efficientnet(TINY, stem=8, head=32, classes=classes), seed=0)
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = None
+    with torch.no_grad():
+        model.train()(torch.rand(16, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
+    return model.eval()
 
 
 def weights_file() -> Path:
