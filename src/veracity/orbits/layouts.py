@@ -1,4 +1,4 @@
-"""Orbits with a layout of their own: a turned or zoomed image, a window that moves over a scene, turned points in space, turned frame pairs.
+"""Orbits with a layout of their own: a turned or zoomed image, a window over a scene, turned points in space, turned frame pairs.
 
 An orbit of this package can be made again from its spec, so that a stored run can move its inputs without the code that made it.
 """

@@ -75,7 +75,7 @@ class Effort:
 
 EFFORTS = {
     Scale.SMOKE: Effort(4, 2, 2, 2, 10, sigma=1.0),
-    Scale.SMALL: Effort(6, 3, 2, 2, 20),
+    Scale.SMALL: Effort(4, 2, 2, 2, 20, sigma=0.1),
     Scale.PAPER: Effort(250, 50, 5, 5, 10),
 }
 
