@@ -98,7 +98,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     result = audit.run(tmp_path, progress=False)
     with pytest.raises(InputError, match="has no control 'random_gaussian' to compare 'gradient' with: measure it with controls=True"):
         result.over_random("fast_gef")
-    with pytest.raises(VeracityError, match="score of this run 'fast_gfe'. Did you mean 'fast_gef'"):
+    with pytest.raises(VeracityError, match=r"score of this run 'fast_gfe'\. Did you mean 'fast_gef'"):
         result.over_random("fast_gfe")
-    with pytest.raises(VeracityError, match="explainer of this run 'gradent'. Did you mean 'gradient'"):
+    with pytest.raises(VeracityError, match=r"explainer of this run 'gradent'\. Did you mean 'gradient'"):
         result.over_random("fast_gef", random="gradent")

@@ -17,7 +17,8 @@ from veracity.statistics.ratios import ratio_interval
 if TYPE_CHECKING:
     from veracity.results.run import Result
 
-COLUMNS = ["model", "explainer", "random", "value", "of_random", "difference", "low", "high", "per_cent", "per_cent_low", "per_cent_high", "n"]  # fmt: skip
+PER_CENT = ["per_cent", "per_cent_low", "per_cent_high"]
+COLUMNS = ["model", "explainer", "random", "value", "of_random", "difference", "low", "high", *PER_CENT, "n"]
 
 
 def over_random(result: Result, score: str, random: str | None = None) -> pd.DataFrame:
@@ -84,13 +85,11 @@ def differing(
     """
     n = len(a)
     if n == 0:
-        return *(Interval(value=np.nan, low=np.nan, high=np.nan, n=0),) * 2, (np.nan, np.nan)
+        return no_interval(np.nan, 0), no_interval(np.nan, 0), (np.nan, np.nan)
     first, second = (np.nanmean(table, axis=1) for table in (a, b))
     means = float(first.mean()), float(second.mean())
     if n < 2:
-        ratio = means[0] / means[1] if means[1] else np.nan
-        alone = (Interval(value=value, low=np.nan, high=np.nan, n=n) for value in (means[0] - means[1], ratio))
-        return *alone, means
+        return no_interval(means[0] - means[1], n), no_interval(means[0] / means[1] if means[1] else np.nan, n), means
     spread = np.cov(first, second) / n
     parts, freedom = np.array([spread[0, 0], spread[1, 1]]), np.array([n - 1.0, n - 1.0])
     for place, (table, shared) in enumerate(zip((a, b), crossed, strict=True)):
@@ -100,3 +99,8 @@ def differing(
     error, least = float(np.sqrt(max(0.0, parts.sum() - 2.0 * covariance))), float(freedom.min())
     difference = t_interval(means[0] - means[1], error, least, confidence, n)
     return difference, ratio_interval(means, (float(parts[0]), float(parts[1])), covariance, least, confidence, n), means
+
+
+def no_interval(value: float, n: int) -> Interval:
+    """A value from too few samples for an interval."""
+    return Interval(value=value, low=np.nan, high=np.nan, n=n)
