@@ -30,7 +30,7 @@ def run(folder: Path, **settings: Any) -> veracity.Result:
 
 
 def test_a_class_that_is_never_predicted_is_named(tmp_path: Path) -> None:
-    with pytest.warns(Note, match="net / outputs: class 2 is explained, but it is predicted for none of the 6 samples: .*; add samples of it"):
+    with pytest.warns(Note, match="net / outputs: class 2 is explained, .* for none of the 6 samples: .*; add samples of it"):
         result = run(tmp_path, target=2)
     assert [note["text"][:20] for note in result.manifest["notes"]] == ["class 2 is explained"]
 

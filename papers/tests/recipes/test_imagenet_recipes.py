@@ -39,6 +39,8 @@ def test_faithfulness_says_that_its_network_is_untrained(tmp_path: Path) -> None
     assert set(table["model"]) == {"untrained"}
     assert table["published"].isna().all()
     assert table.loc[("fast", "gradient", "fast_gef"), "value"] > 0.2
+    quadrants = result.results["fast"].quadrants().groupby("explainer")["share"].sum()
+    assert quadrants["gradient"] == pytest.approx(1.0)
     assert table.loc[("exact", "edge_filter", "mprt"), "value"] == pytest.approx(1.0)
     assert table.loc[("exact", "edge_filter", "gef"), "no_response"] == 2
     assert result.failures().empty

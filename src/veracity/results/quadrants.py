@@ -15,15 +15,16 @@ from veracity.statistics.means import estimate
 if TYPE_CHECKING:
     from veracity.results.run import Result
 
-COLUMNS = ["model", "explainer", "control", "outcome", "count", "of", "share", "low", "high", "undefined"]
+COLUMNS = ["model", "explainer", "control", "outcome", "count", "of", "share", "low", "high", "unseen", "undefined"]
 
 
 def quadrants(result: Result, score: str = AlignedOutcomes.name, threshold: float | None = None) -> pd.DataFrame:
     """Four rows per model and explainer: how often each outcome of `QUADRANTS` was seen, and its share with an interval.
 
     `of` counts the copies of the model at all levels and samples that have an outcome, `undefined` those that have none. The share is the
-    mean over samples and draws; its interval allows for other samples and other draws. `threshold` replaces the one of the score: the
-    similarities are stored.
+    mean over samples and draws; its interval allows for other samples and other draws. Where all samples have the same share, such as none,
+    the interval has no width, and `unseen` is the largest share of the population that may differ. `threshold` replaces the one of the
+    score: the similarities are stored.
     """
     known = result.known_score(score) if score in result.manifest["score_specs"] else None
     if not isinstance(known, AlignedOutcomes):
@@ -53,6 +54,7 @@ def quadrants(result: Result, score: str = AlignedOutcomes.name, threshold: floa
                     "share": share.value,
                     "low": share.low,
                     "high": share.high,
+                    "unseen": share.unseen,
                     "undefined": missing,
                 }
             )
