@@ -119,7 +119,9 @@ WORLDS: dict[str, World] = {
     "regression": World(regression, lambda n: rand(n, 6), 1, ("cyclic_shift", "sign_flip")),
     "yes_or_no": World(yes_or_no, lambda n: rand(n, 6), 2, ("cyclic_shift",)),
     "probabilities": World(probabilities, lambda n: rand(n, 6), 3, ("cyclic_shift",)),
-    "cnn": World(cnn, lambda n: rand(n, 1, 6, 6), 3, ("d4", "c4", "flips", "so2", "mirror", {"name": "window_shift", "margin": 1})),
+    "cnn": World(
+        cnn, lambda n: rand(n, 1, 6, 6), 3, ("d4", "c4", "flips", "so2", "scaling", "mirror", {"name": "window_shift", "margin": 1})
+    ),
     "colour": World(colour, lambda n: rand(n, 3, 5, 7), 2, ("flips", "mirror", {"name": "cyclic_shift", "axes": [-2, -1]})),
     "series": World(
         series, lambda n: rand(n, 1, 8), 3, ("cyclic_shift", "mirror", {"name": "product", "factors": ["cyclic_shift", "sign_flip"]})

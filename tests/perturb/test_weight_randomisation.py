@@ -46,6 +46,14 @@ def test_the_order_of_layers(direction, layers):
         assert all((value != own[name]).any() for name, value in copy.items())
 
 
+def test_several_layers_in_a_step():
+    model = conv_net()
+    single, triple = LayerRandomisation().of(model), LayerRandomisation(step=3).of(model)
+    assert [triple.reach(level) for level in range(triple.levels)] == [3, 4]
+    for level, alike in ((0, 2), (1, 3)):
+        assert same(triple.parameters(model, 0, level, seed=0), single.parameters(model, 0, alike, seed=0))
+
+
 def test_a_layer_is_the_same_at_all_levels_and_orders():
     model = conv_net()
     down, up, full = (space.of(model) for space in (LayerRandomisation(), LayerRandomisation(direction="bottom_up"), FullRandomisation()))

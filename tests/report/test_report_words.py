@@ -45,6 +45,7 @@ def test_words_without_signs_do_not_speak_for_a_class() -> None:
     assert "predicted</span> &lt;i&gt;" in html
 
 
+@pytest.mark.filterwarnings("ignore:.*is predicted for none of the")
 def test_texts_have_their_predicted_class_and_their_label(run: Result, tmp_path: Path) -> None:
     inputs = TextInputs(TEXTS, tokenizer(), unit="word")
     asked = Audit(models=text_model(), inputs=inputs, targets=[1] * len(TEXTS), target=0, explainers=["saliency"], scores=["sparseness"])

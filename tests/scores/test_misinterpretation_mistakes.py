@@ -93,6 +93,7 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_measured(
     assert not list(tmp_path.glob("**/*.parquet"))
 
 
+@pytest.mark.filterwarnings("ignore:.*is predicted for none of the")
 def test_a_fixed_target_does_not_follow(tmp_path: Path) -> None:
     net, x = tanh_net(), images(2)
     with pytest.raises(SpecError, match="pass target='predicted', or give the score follow=False") as raised:

@@ -94,6 +94,7 @@ def test_rise_by_hand():
     [
         (MPRT(), LayerRandomisation(direction="top_down")),
         (MPRT(layer_order="bottom_up"), LayerRandomisation(direction="bottom_up")),
+        (MPRT(layers_in_step=4), LayerRandomisation(step=4)),
         (SmoothMPRT(), LayerRandomisation(direction="bottom_up")),
         (EfficientMPRT(), FullRandomisation()),
         (RandomLogit(), OtherClass()),

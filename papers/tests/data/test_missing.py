@@ -11,6 +11,7 @@ from veracity.core.errors import InputError
 from veracity_papers.data import bccd, files
 from veracity_papers.data.ecg import ecg
 from veracity_papers.data.eurosat import eurosat
+from veracity_papers.data.imagenet import imagenet
 from veracity_papers.data.imdb import imdb
 from veracity_papers.data.mnist import fashion_mnist, mnist
 from veracity_papers.data.modelnet import modelnet
@@ -26,6 +27,7 @@ FILES: dict[Callable[..., object], str] = {
     eurosat: "eurosat_rgb_240perclass.zip .* get it from github.com/phelber",
     fashion_mnist: "t10k-images-idx3-ubyte.gz .* get it from github.com/zalandoresearch/fashion-mnist",
     heloc: "heloc-train.csv .* get it from github.com/AI4LIFE-GROUP/OpenXAI",
+    imagenet: "imagenet_samples .* get it from github.com/EliSchwartz",
     imdb: "imdb_train_5000.jsonl.gz .* get it from ai.stanford.edu",
     mnist: "t10k-images-idx3-ubyte.gz .* get it from yann",
     modelnet: "modelnet40_bench.* get it from modelnet.cs.princeton.edu",
@@ -47,7 +49,7 @@ def test_a_missing_file_is_one_sentence(read: Callable[..., object]) -> None:
         read()
 
 
-@pytest.mark.parametrize("read", [read for read in FILES if read is not piv], ids=lambda read: read.__name__)
+@pytest.mark.parametrize("read", [read for read in FILES if read not in (imagenet, piv)], ids=lambda read: read.__name__)
 def test_an_unknown_split_is_one_sentence(read: Callable[..., object]) -> None:
     with pytest.raises(InputError, match="There is no split 'dev': choose train or "):
         read("dev")

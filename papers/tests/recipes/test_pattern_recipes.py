@@ -11,6 +11,7 @@ from veracity.core.registry import RECIPES
 from veracity.recipe import Scale, run_recipe
 from veracity.studies.meta import MetaEvaluation
 from veracity_papers.data import files
+from veracity_papers.recipes.distortions import outcome_quadrants
 from veracity_papers.recipes.meta_evaluation import PUBLISHED, SCORES
 
 NAMES = ("alignment-patterns", "assumptions", "meta-evaluation-mnist", "meta-evaluation-mnist-saliency")
@@ -36,6 +37,16 @@ def test_alignment_under_three_kinds_of_perturbation(tmp_path: Path) -> None:
         levels = {one.score: one.measured["model"].shape[2] for one in result.results[audit].series if one.score != "self_agreement"}
         assert levels == {"input_alignment": 10, "fast_gef": 5, "gef": 25}
     assert (tmp_path / "report.html").exists()
+
+
+def test_four_outcomes_are_counted_with_their_controls(tmp_path: Path) -> None:
+    result = ran(outcome_quadrants.name, tmp_path)
+    counts = result.summary.set_index(["explainer", "outcome"])["count"]
+    for explainer in ("gradient", "saliency", "edge_filter"):
+        assert counts[explainer].sum() == 4 * 2 * 5
+    assert counts["edge_filter", "both changed"] == counts["edge_filter", "explanation changed alone"] == 0
+    assert counts["edge_filter", "both kept"] == counts["random_uniform", "explanation changed alone"]
+    assert counts["gradient", "both kept"] > 0 < counts["gradient", "both changed"]
 
 
 def test_assumptions_need_no_explainer(tmp_path: Path) -> None:

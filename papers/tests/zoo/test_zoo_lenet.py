@@ -60,7 +60,7 @@ def test_what_is_missing_or_wrong_is_one_sentence(tmp_path: Path, monkeypatch: p
         pretrained("fashion")
     written(lenet(classes=7), tmp_path)
     with pytest.raises(
-        InputError, match=r"gef/mnist_lenet holds tensors of shapes .*\(7, 84\), \(7,\)\], but the network has .* another network's file"
+        InputError, match=r"gef/mnist_lenet holds 10 tensors, .* is \[7, 84\], but the network has 10, .* another network's file"
     ):
         pretrained("mnist")
 

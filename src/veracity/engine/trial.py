@@ -24,9 +24,10 @@ from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.settings import short_repr
 from veracity.core.snapshot import ModelSnapshot
+from veracity.core.targets import Class, Outputs
 from veracity.engine.admission import mixing_note
 from veracity.engine.memory import MEMORY, Budget
-from veracity.engine.problem import Problem
+from veracity.engine.problem import AuditedModel, Problem
 from veracity.explain import Foreign
 from veracity.explain.maps import apart
 
@@ -198,6 +199,20 @@ def try_explainers(
             notes.append({"model": name, "explainer": "", "text": model.doubt})
         if model.mixing:
             notes.append({"model": name, "explainer": "", "text": mixing_note(model.mixing)})
+        if problem.explainers and (absent := never_predicted(model)):
+            notes.append({"model": name, "explainer": "", "text": absent})
     for note in notes:
         warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}")
     return replace(problem, explainers=explainers, mixing=frozenset(mixing)), notes
+
+
+def never_predicted(model: AuditedModel) -> str:
+    """What to know if the one class that is explained is predicted for no sample; "" if it is for some, or is not a class."""
+    if not isinstance(model.target, Class) or model.predicted is None or (model.classes or 0) < 2 or model.outputs is Outputs.RAW:
+        return ""
+    if bool((model.predicted == model.target.index).any()):
+        return ""
+    return (
+        f"class {model.target.index} is explained, but it is predicted for none of the {len(model.predicted)} samples: explanations say "
+        "what speaks for a class that the model does not choose; add samples of it, or leave target=... out to explain the predicted classes."
+    )

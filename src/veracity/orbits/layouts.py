@@ -1,10 +1,11 @@
-"""Orbits with a layout of their own: a turned image, a window that moves over a scene, turned points in space, turned frame pairs.
+"""Orbits with a layout of their own: a turned or zoomed image, a window over a scene, turned points in space, turned frame pairs.
 
 An orbit of this package can be made again from its spec, so that a stored run can move its inputs without the code that made it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,12 +15,13 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import GROUPS, ORBITS, SPACES
-from veracity.core.settings import Count, short_repr
-from veracity.orbits.grids import WHOLE_TURN, Axis, GroupOrbit, Layout, Orbit, column_first_pairs, turns
+from veracity.core.settings import Count, Positive, short_repr
+from veracity.orbits.grids import ROUNDING, WHOLE_TURN, Axis, GroupOrbit, Layout, Orbit, column_first_pairs, turns
 from veracity.perturb.groups.base import UNMOVED, describe
 from veracity.perturb.groups.dihedral import Dihedral, Mirror
 from veracity.perturb.groups.product import FiniteGroupProduct
 from veracity.perturb.groups.rotations import TURN, Rotation, Rotations3D
+from veracity.perturb.groups.scaling import Scaling
 from veracity.perturb.groups.shifts import Crop
 
 
@@ -215,10 +217,58 @@ class RotationOrbit(Orbit):
         return f"{float(at[0]):g}°"
 
 
-KNOWN: dict[str, type[Orbit]] = {kind.name: kind for kind in (CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, RotationOrbit)}
+@ORBITS.add
+@dataclass(frozen=True, kw_only=True)
+class ScaleOrbit(Orbit):
+    """An image shrunk and enlarged by factors of 2 to the power of -reach, -reach + step ... reach; 0 is the image itself.
+
+    >>> orbit = ScaleOrbit(reach=1.0, step=0.5)
+    >>> orbit.coordinates().flatten().tolist(), orbit.label(orbit.coordinates()[4])
+    ([-1.0, -0.5, 0.0, 0.5, 1.0], '2 times')
+    """
+
+    name = "scale_orbit"
+    layout, space = Layout.LINE, Scaling()
+
+    reach: Positive = 1.0
+    step: Positive = 0.125
+
+    @property
+    def half(self) -> int:
+        """The number of steps to either side."""
+        count = round(self.reach / self.step)
+        if count < 1 or abs(count * self.step - self.reach) > ROUNDING * self.reach:
+            raise SpecError(f"{describe(self)} needs a reach that is a multiple of the step, such as 1 and 0.125.")
+        return count
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The power of 2."""
+        return (Axis(name="zoom", label="zoom, as a power of 2", low=-self.reach, high=self.reach, step=self.step),)
+
+    @property
+    def identity(self) -> int:
+        """Factor 1, in the middle."""
+        return self.half
+
+    def coordinates(self) -> Tensor:
+        """Powers of 2, (K, 1)."""
+        return torch.arange(-self.half, self.half + 1, dtype=torch.float64)[:, None] * (self.reach / self.half)
+
+    def locate(self, at: Tensor) -> Tensor:
+        """The logarithms of the factors."""
+        return at.double() * math.log(2.0)
+
+    def label(self, at: Tensor) -> str:
+        """The factor."""
+        return f"{2.0 ** float(at[0]):.4g} times"
+
+
+KNOWN: dict[str, type[Orbit]] = {kind.name: kind for kind in (CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, RotationOrbit, ScaleOrbit)}
 LENGTHS: dict[str, Callable[[Mapping[str, Any]], float]] = {
     RotationOrbit.name: lambda given: 360.0 / given["step"],
     DiskOrbit.name: lambda given: 360.0 / given["step"] * 180.0 / given["step"] - 180.0 / given["step"],
+    ScaleOrbit.name: lambda given: 2.0 * given["reach"] / given["step"] + 1.0,
     CropOrbit.name: lambda given: (2.0 * given["reach"] / given["step"]) ** 2,
 }
 """About how many elements an orbit has by its settings."""

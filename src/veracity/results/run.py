@@ -31,7 +31,9 @@ from veracity.engine.store.records import LARGEST
 from veracity.engine.store.state import Progress, Stage, row_state
 from veracity.results import words
 from veracity.results.differences import Differences
+from veracity.results.over_random import over_random
 from veracity.results.pages import framed_page, save_page
+from veracity.results.quadrants import quadrants
 from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
     Series,
@@ -227,6 +229,14 @@ class Result:
                 found = mean_differences(values, confidence=self.confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return Differences(rows, columns=[other, "first", "second", *DIFFERENCE])
+
+    def quadrants(self, score: str = "aligned_outcomes", threshold: float | None = None) -> pd.DataFrame:
+        """How often prediction and explanation were kept or changed, as counts and shares with intervals: see `results.quadrants`."""
+        return quadrants(self, score, threshold)
+
+    def over_random(self, score: str, random: str | None = None) -> pd.DataFrame:
+        """How far explainers score above a random map, as a difference and in per cent, with intervals: see `results.over_random`."""
+        return over_random(self, score, random)
 
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row per fact, such as a concept's accuracy."""

@@ -19,6 +19,7 @@ from veracity.scores.faithfulness import (
 )
 from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.gef import GEF, FastGEF, InputAlignment, PublicFastGEF, PublicGEF, RefitGEF
+from veracity.scores.outcomes import AlignedOutcomes
 from veracity.scores.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
 from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
 from veracity.scores.robustness import SolHat, SolTilde, WorstLoss

@@ -107,7 +107,7 @@ class ModelSensitivity(Assumption):
 
     It does if the total variation distance between the probabilities, averaged over randomised copies of the model, exceeds
     `tolerance` (Assumption 2). All weights are randomised at once, or layer by layer if there is a `layer_order` ("top_down" or
-    "bottom_up"): then the "last" level counts, or the "mean" of all `layers`.
+    "bottom_up"): then the "last" level counts, or the "mean" of all `layers`. `layers_in_step` layers are added at each level.
     """
 
     name = "model_sensitivity"
@@ -115,12 +115,13 @@ class ModelSensitivity(Assumption):
     quantities = ("distortion",)
     layer_order: str | None = None
     layers: str = "last"
+    layers_in_step: Count = 1
 
     @property
     def around(self) -> Space:
         """Random weights."""
         check_levels(self.layers)
-        return FullRandomisation() if self.layer_order is None else LayerRandomisation(direction=self.layer_order)
+        return FullRandomisation() if self.layer_order is None else LayerRandomisation(direction=self.layer_order, step=self.layers_in_step)
 
     def observe(self, pair: Pair) -> Tensor:
         """D_f (R,)."""

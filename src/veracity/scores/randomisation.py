@@ -83,8 +83,8 @@ class MPRT(SurvivalScore):
         q = mean over l of rho(e, e_l),   e_l the explanation with l layers randomised, from the output down
 
     The model parameter randomisation test. `layers` is "mean", or "last" for the fully randomised model; the similarity at every level
-    is stored. Quantus 0.6.0 includes the unrandomised model (similarity 1) in its average and compares magnitudes by default
-    (`absolute`).
+    is stored. With `layers_in_step` above 1, l counts steps of so many layers, for deep networks. Quantus 0.6.0 includes the
+    unrandomised model (similarity 1) in its average and compares magnitudes by default (`absolute`).
     """
 
     name = "mprt"
@@ -93,17 +93,18 @@ class MPRT(SurvivalScore):
     reference = "Adebayo et al., Sanity checks for saliency maps (NeurIPS 2018)"
     layer_order: str = "top_down"
     layers: str = "mean"
+    layers_in_step: Count = 1
 
     @property
     def instead(self) -> Space:
         """Random layers."""
         check_levels(self.layers)
-        return LayerRandomisation(direction=self.layer_order)
+        return LayerRandomisation(direction=self.layer_order, step=self.layers_in_step)
 
     @property
     def assumption(self) -> Score:
         """The model's output changes with the same layers."""
-        return ModelSensitivity(layer_order=self.layer_order, layers=self.layers, walk=self.walk)
+        return ModelSensitivity(layer_order=self.layer_order, layers=self.layers, layers_in_step=self.layers_in_step, walk=self.walk)
 
     def values(self, measured: Measured) -> Array:
         """The mean over the levels, or the last one."""
@@ -114,7 +115,7 @@ class MPRT(SurvivalScore):
         return Curve(
             quantity="value",
             places=np.arange(1.0, levels + 1),
-            across="the number of randomised layers",
+            across="the number of randomised layers" if self.layers_in_step == 1 else f"steps of {self.layers_in_step} randomised layers",
             up="the mean similarity of explanations before and after",
             bounds=self.bounds,
         )

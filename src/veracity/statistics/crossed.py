@@ -55,15 +55,31 @@ def crossed_interval(values: Array, confidence: float = 0.95, *, population: int
         return Interval(value=value, low=np.nan, high=np.nan, n=n)
     if all_equal(y[defined], scale):
         return Interval(value=value, low=value, high=value, n=n)
-    weight = defined / (n * seen[:, None])
-    both, draws = found.both * float((weight**2).sum()), found.draw * float((weight.sum(axis=0) ** 2).sum())
     left = 1.0 if population is None else max(0.0, 1.0 - m / population)
-    in_samples, in_draws = float(found.sample > 0.0), left * float(found.draw > 0.0)
-    parts = np.array([in_samples * (found.sample / n + both), in_draws * (draws + both), (1.0 - in_samples - in_draws) * both])
-    freedom = np.array([n - 1, m - 1, defined.sum() - n - m + 1])
+    variance, freedom = crossed_variance(y, left)
     by_sample, by_draw = (np.where(defined, y, 0.0).sum(axis=axis) / defined.sum(axis=axis) for axis in (1, 0))
     third = float(third_cumulant(by_sample) + left**1.5 * third_cumulant(by_draw))
-    return t_interval(value, float(np.sqrt(parts.sum())), satterthwaite(parts, freedom), confidence, n, third=third)
+    return t_interval(value, float(np.sqrt(variance)), freedom, confidence, n, third=third)
+
+
+def crossed_variance(values: Array, left: float = 1.0) -> tuple[float, float]:
+    """The variance of the mean over samples of their means over shared draws, and its degrees of freedom; NaN with too little data.
+
+    `left` is the share of a finite population of draws that was not drawn.
+
+    >>> tuple(round(part, 3) for part in crossed_variance(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.5]])))
+    (0.781, 3.969)
+    """
+    y = drop_empty(values)
+    defined, found = np.isfinite(y), variance_components(y)
+    (n, m), seen = y.shape, defined.sum(axis=1)
+    if np.isnan(found.both):
+        return np.nan, np.nan
+    weight = defined / (n * seen[:, None])
+    both, draws = found.both * float((weight**2).sum()), found.draw * float((weight.sum(axis=0) ** 2).sum())
+    in_samples, in_draws = float(found.sample > 0.0), left * float(found.draw > 0.0)
+    parts = np.array([in_samples * (found.sample / n + both), in_draws * (draws + both), (1.0 - in_samples - in_draws) * both])
+    return float(parts.sum()), satterthwaite(parts, np.array([n - 1, m - 1, defined.sum() - n - m + 1]))
 
 
 def variance_components(values: Array) -> VarianceComponents:

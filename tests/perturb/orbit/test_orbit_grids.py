@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.core.errors import InputError, SpecError
-from veracity.orbits import CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, RotationOrbit
+from veracity.orbits import CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, RotationOrbit, ScaleOrbit
 from veracity.perturb import CyclicShift, Rotations3D
 from veracity.perturb.groups.rotations import matrices
 
 ORBITS = [
     (RotationOrbit(step=15.0), (1, 9, 9)),
+    (ScaleOrbit(reach=1.0, step=0.25), (3, 9, 8)),
     (CropOrbit(window=6, reach=4, step=2), (2, 14, 15)),
     (FlowOrbit(), (2, 5, 5)),
     (DiskOrbit(plane="xz", step=30.0), (7, 3)),
@@ -70,6 +71,23 @@ def test_steps_that_make_no_turn_are_refused(step):
         RotationOrbit(step=step).fit(torch.Size([1, 8, 8]))
     with pytest.raises(SpecError, match=r"divides 180|must be a number"):
         DiskOrbit(step=step).fit(torch.Size([8, 3]))
+
+
+def test_a_zoom_is_a_power_of_two_and_may_lie_between_the_grid():
+    orbit = ScaleOrbit()
+    assert orbit.layout is Layout.LINE
+    assert len(orbit.elements) == 17
+    assert orbit.locate(torch.tensor([[1.5]])).exp().item() == pytest.approx(2**1.5)
+    x = torch.rand(1, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    half = orbit.space.act(orbit.elements[:1], x)
+    assert torch.allclose(half[0, 0, 1:3, 1:3], torch.nn.functional.avg_pool2d(x, 2)[0, 0], atol=1e-6)
+    assert half[0, 0, 0].abs().sum() == 0
+
+
+@pytest.mark.parametrize("step", [0.3, 2.0])
+def test_a_zoom_must_reach_its_end(step):
+    with pytest.raises(SpecError, match="multiple of the step"):
+        ScaleOrbit(step=step).fit(torch.Size([1, 8, 8]))
 
 
 def test_windows_lie_row_by_row():

@@ -1,4 +1,4 @@
-"""How far models and explanations move under noise (Figures 3, A.6, A.7), and whether models do what scores assume (A.1, A.3 to A.5)."""
+"""How far models and explanations move under noise (Figures 2B, 3, A.6, A.7); whether models do what scores assume (A.1, A.3 to A.5)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from pathlib import Path
 from veracity.audit import Audit
 from veracity.core.scores import Score
 from veracity.recipe import Scale, recipe
-from veracity.scores import GEF, FastGEF, InputAlignment, InputGrowth, ModelFaithfulness, ModelRobustness, ModelSensitivity, WeightGrowth
-from veracity.studies.several import Audits
+from veracity.scores import (
+    GEF,
+    AlignedOutcomes,
+    FastGEF,
+    InputAlignment,
+    InputGrowth,
+    ModelFaithfulness,
+    ModelRobustness,
+    ModelSensitivity,
+    WeightGrowth,
+)
+from veracity.studies.several import Audits, join_tables
 from veracity.walk import MonteCarlo
-from veracity_papers.recipes.faithfulness_methods import PAPER, SIGMA, TASKS, local_methods
+from veracity_papers.recipes.faithfulness_methods import PAPER, SIGMA, TASKS, first_two, local_methods
 
 EXPLAINERS = ("gradient", "gradient_shap", "saliency")
 NAMES = ("mnist", "avila", "compas")
@@ -46,6 +56,33 @@ def alignment_audit(name: str, scale: Scale) -> Audit:
             "gef": GEF(sigma=sigma, draws=draws),
         },
         about={"series": "alignment-patterns", "scale": scale.value},
+    )
+
+
+@recipe("outcome-quadrants", reference=f"{PAPER}, section 3.2 and Figure 2(B)")
+def outcome_quadrants(folder: Path, scale: Scale) -> Audits:
+    """Prediction kept or changed, explanation kept or changed: how often, along paths of scaled weights? Four data sets.
+
+    The paper draws the four outcomes and counts none. The summary counts them with intervals, controls among them: a map that never
+    changes is aligned wherever the prediction is kept. An explanation is kept if its correlation with the original one is at least .5;
+    `result.quadrants(threshold=...)` counts for another limit. Small and paper: as `alignment-patterns`, with nine explainers.
+    """
+    names = list(TASKS)[:1] if scale is Scale.SMOKE else list(TASKS)
+    return Audits(
+        audits={name: outcome_audit(name, scale) for name in names},
+        title="Do prediction and explanation change together?",
+        summary=lambda results: join_tables({name: one.quadrants() for name, one in results.items()}),
+    )
+
+
+def outcome_audit(name: str, scale: Scale) -> Audit:
+    """The audit of one of the networks."""
+    return replace(
+        TASKS[name].audit(scale),
+        title=f"Do the prediction of a network for {name.upper()} and its explanations change together?",
+        explainers=first_two(local_methods(), scale),
+        scores={"aligned_outcomes": AlignedOutcomes(sigma=SIGMA[scale], draws=2 if scale is Scale.SMOKE else 5)},
+        about={"series": "outcome-quadrants", "scale": scale.value},
     )
 
 

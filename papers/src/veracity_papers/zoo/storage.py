@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import zip_longest
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -98,11 +99,21 @@ def load_public(model: Network, name: str, origin: str, within: str | None = Non
     content = torch.load(path, map_location="cpu", weights_only=True)
     if within is not None and within not in content:
         raise InputError(f"{path} holds {', '.join(map(str, content))}, but not the expected '{within}': it is another file.")
-    given = weights(content if within is None else content[within])
-    wanted = weights(model.state_dict())
-    shapes = [[tuple(value.shape) for value in state.values()] for state in (given, wanted)]
+    return load_in_order(model, content if within is None else content[within], path)
+
+
+def load_in_order(model: Network, content: Mapping[str, Tensor], path: Path) -> Network:
+    """The model with weights that were read from a file, matched in order, in evaluation mode."""
+    given, wanted = weights(content), weights(model.state_dict())
+    shapes = [[list(value.shape) for value in state.values()] for state in (given, wanted)]
     if shapes[0] != shapes[1]:
-        raise InputError(f"{path} holds tensors of shapes {shapes[0]}, but the network has {shapes[1]}: it is another network's file.")
+        number, here, there = next(
+            (place, *pair) for place, pair in enumerate(zip_longest(*shapes, fillvalue="missing"), start=1) if pair[0] != pair[1]
+        )
+        raise InputError(
+            f"{path} holds {len(shapes[0])} tensors, of which number {number} is {here}, but the network has {len(shapes[1])}, where it is "
+            f"{there}: it is another network's file."
+        )
     model.load_state_dict({**model.state_dict(), **dict(zip(wanted, given.values(), strict=True))})
     return model.eval()
 

@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _NormBase as NormBase
 
 from veracity.core.errors import InputError, unknown
 from veracity.core.models import unwrap
+from veracity.core.settings import Count
 from veracity.core.spaces import check_known, check_level
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, recall, stack_copies
 
@@ -80,6 +81,8 @@ class Randomisation(ModelCopies, ABC):
 class LayerRandomisation(Randomisation):
     """One more layer is randomised at each level: from the output ("top_down", eq. 30) or from the input ("bottom_up", eq. 31).
 
+    `step` is how many more there are at each level, for networks with many layers; the last level randomises all of them.
+
     >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     >>> space = LayerRandomisation().of(model)
     >>> space.layers, space.levels, sorted(space.parameters(model, 0, 0, seed=0))
@@ -89,11 +92,12 @@ class LayerRandomisation(Randomisation):
     name = "layer_randomisation"
 
     direction: str = "top_down"
+    step: Count = 1
 
     @property
     def levels(self) -> int:
-        """One per layer."""
-        return len(self.known_layers)
+        """One per `step` layers, and one for those left over."""
+        return -(-len(self.known_layers) // self.step)
 
     def sort_layers(self, layers: Sequence[str]) -> Sequence[str]:
         """From the last registered layer to the first, or from the first to the last."""
@@ -102,8 +106,8 @@ class LayerRandomisation(Randomisation):
         return layers[::-1] if self.direction == "top_down" else layers
 
     def reach(self, level: int) -> int:
-        """Level l randomises l + 1 layers."""
-        return check_level(self, level) + 1
+        """Level l randomises (l + 1) steps of layers, at most all."""
+        return min((check_level(self, level) + 1) * self.step, len(self.known_layers))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,106 @@
+"""How much better than a random map an explainer scores, as a difference and in per cent (Table A.7 of the faithfulness paper)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from veracity.core.errors import InputError, unknown
+from veracity.core.scores import Array
+from veracity.results.series import Series, null_of
+from veracity.statistics.crossed import crossed_variance
+from veracity.statistics.intervals import Interval, t_interval
+from veracity.statistics.ratios import ratio_interval
+
+if TYPE_CHECKING:
+    from veracity.results.run import Result
+
+PER_CENT = ["per_cent", "per_cent_low", "per_cent_high"]
+COLUMNS = ["model", "explainer", "random", "value", "of_random", "difference", "low", "high", *PER_CENT, "n"]
+
+
+def over_random(result: Result, score: str, random: str | None = None) -> pd.DataFrame:
+    """One row per model and explainer: value minus that of a random map, and 100 (value / random - 1) per cent, both with intervals.
+
+    `random` names the control, or any explainer of the run, such as a random top-5; by default the control that is fair to the
+    explainer's sign and frame. The interval of the difference allows for other samples and other draws. That of the percentage is
+    Fieller's: the published one takes the random mean as known. A random map is expected to score 0 by GEF, so that the ratio may be
+    anything: the ends are infinite if the random mean does not differ from 0.
+    """
+    mine = [one.sound() for one in result.series if one.score == score]
+    if not mine:
+        raise unknown("score of this run", score, {one.score for one in result.series})
+    if result.pools(score):
+        raise InputError(f"The score '{score}' is one number of the whole data set, without a value per sample to compare with random.")
+    by = {(one.model, one.explainer): one for one in mine}
+    if random is not None and random not in {one.explainer for one in mine}:
+        raise unknown("explainer of this run", random, {one.explainer for one in mine})
+    rows: list[dict[str, Any]] = []
+    for one in mine:
+        name = null_of(one) if random is None else random
+        if one.control or one.explainer in ("", name):
+            continue
+        if (one.model, name) not in by:
+            raise InputError(
+                f"The run has no control '{name}' to compare '{one.explainer}' with: measure it with controls=True, or name another of its "
+                "explainers with random=..."
+            )
+        rows.append({"model": one.model, "explainer": one.explainer, "random": name, **compare(one, by[one.model, name], result)})
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def compare(one: Series, other: Series, result: Result) -> dict[str, Any]:
+    """The numbers of an explainer beside those of a random one, over the samples that both have."""
+    plain = result.manifest["score_specs"][one.score]["reduce"] == "mean"
+    shared = np.intersect1d(one.samples[np.isfinite(one.per_sample)], other.samples[np.isfinite(other.per_sample)])
+    tables = [series.values if plain else series.per_sample[:, None] for series in (one, other)]
+    chosen = [table[np.isin(series.samples, shared)] for table, series in zip(tables, (one, other), strict=True)]
+    shares = [plain and not series.sampling.nested for series in (one, other)]
+    difference, ratio, means = differing(*chosen, crossed=(shares[0], shares[1]), confidence=result.confidence)
+    return {
+        "value": means[0],
+        "of_random": means[1],
+        "difference": difference.value,
+        "low": difference.low,
+        "high": difference.high,
+        "per_cent": 100.0 * (ratio.value - 1.0),
+        "per_cent_low": 100.0 * (ratio.low - 1.0),
+        "per_cent_high": 100.0 * (ratio.high - 1.0),
+        "n": len(shared),
+    }
+
+
+def differing(
+    a: Array, b: Array, *, crossed: tuple[bool, bool] = (False, False), confidence: float = 0.95
+) -> tuple[Interval, Interval, tuple[float, float]]:
+    """The difference a - b and the ratio a / b of two means over the same samples (samples, draws), and both means.
+
+    Draws that are `crossed` are shared by all samples, and add a variance that more samples do not average out.
+
+    >>> difference, ratio, _ = differing(np.array([[3.0], [4.0], [5.0]]), np.array([[1.0], [2.0], [3.0]]))
+    >>> difference.value, difference.low, ratio.value, ratio.high
+    (2.0, 2.0, 2.0, inf)
+    """
+    n = len(a)
+    if n == 0:
+        return no_interval(np.nan, 0), no_interval(np.nan, 0), (np.nan, np.nan)
+    first, second = (np.nanmean(table, axis=1) for table in (a, b))
+    means = float(first.mean()), float(second.mean())
+    if n < 2:
+        return no_interval(means[0] - means[1], n), no_interval(means[0] / means[1] if means[1] else np.nan, n), means
+    spread = np.cov(first, second) / n
+    parts, freedom = np.array([spread[0, 0], spread[1, 1]]), np.array([n - 1.0, n - 1.0])
+    for place, (table, shared) in enumerate(zip((a, b), crossed, strict=True)):
+        if shared and not np.isnan(found := crossed_variance(table))[0]:
+            parts[place], freedom[place] = found
+    covariance = float(spread[0, 1])
+    error, least = float(np.sqrt(max(0.0, parts.sum() - 2.0 * covariance))), float(freedom.min())
+    difference = t_interval(means[0] - means[1], error, least, confidence, n)
+    return difference, ratio_interval(means, (float(parts[0]), float(parts[1])), covariance, least, confidence, n), means
+
+
+def no_interval(value: float, n: int) -> Interval:
+    """A value from too few samples for an interval."""
+    return Interval(value=value, low=np.nan, high=np.nan, n=n)

@@ -1,0 +1,104 @@
+"""Fieller's interval: by hand, against its definition, and its coverage; and a score over a random one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from veracity import Audit
+from veracity.core.errors import InputError, VeracityError
+from veracity.results.over_random import differing
+from veracity.scores import FastGEF
+from veracity.statistics.ratios import ratio_interval
+
+
+def test_the_ends_are_where_the_test_turns() -> None:
+    """At both ends t, the mean of a - t b lies one quantile of standard errors from zero."""
+    means, variances, covariance, freedom = (0.6, 0.2), (0.002, 0.0007), 0.0004, 9.0
+    found = ratio_interval(means, variances, covariance, freedom)
+    for end in (found.low, found.high):
+        error = np.sqrt(variances[0] - 2 * end * covariance + end**2 * variances[1])
+        assert abs(means[0] - end * means[1]) / error == pytest.approx(stats.t.ppf(0.975, 9))
+    assert found.low < found.value < found.high
+
+
+def test_a_known_denominator_is_the_plain_interval() -> None:
+    found = ratio_interval((0.6, 0.2), (0.0004, 0.0), 0.0, 20.0)
+    reach = stats.t.ppf(0.975, 20) * 0.02 / 0.2
+    assert (found.low, found.high) == (pytest.approx(3.0 - reach), pytest.approx(3.0 + reach))
+
+
+@pytest.mark.parametrize("random", [0.0, 0.01])
+def test_nothing_is_excluded_if_the_denominator_may_be_zero(random: float) -> None:
+    found = ratio_interval((0.6, random), (0.0004, 0.0004), 0.0, 20.0)
+    assert (found.low, found.high) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(("random", "least"), [(0.4, 0.93), (0.03, 0.93)])
+def test_coverage_of_differences_and_ratios(random: float, least: float) -> None:
+    """Crossed draws for the explainer, nested ones for the random map: both intervals hold the truth as often as they say."""
+    generator, hits, draws = np.random.default_rng(3), np.zeros(2), 400
+    for _ in range(draws):
+        samples, copies = 0.1 * generator.standard_normal((30, 1)), 0.1 * generator.standard_normal((1, 5))
+        a = 0.6 + samples + copies + 0.2 * generator.standard_normal((30, 5))
+        b = random + samples + 0.4 * generator.standard_normal((30, 5))
+        difference, ratio, _ = differing(a, b, crossed=(True, False))
+        hits += [difference.low <= 0.6 - random <= difference.high, ratio.low <= 0.6 / random <= ratio.high]
+    assert (hits / draws >= least).all()
+    assert hits[0] / draws <= 0.99
+
+
+def test_copies_that_all_samples_share_widen_the_interval() -> None:
+    generator = np.random.default_rng(0)
+    a = 0.5 + 0.2 * generator.standard_normal((1, 5)) + 0.05 * generator.standard_normal((40, 5))
+    b = 0.1 + 0.05 * generator.standard_normal((40, 5))
+    (nested, _, _), (crossed, _, _) = (differing(a, b, crossed=(shared, False)) for shared in (False, True))
+    assert crossed.high - crossed.low > 4 * (nested.high - nested.low)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_samples_have_no_interval(count: int) -> None:
+    difference, ratio, _ = differing(np.full((count, 2), 0.5), np.full((count, 2), 0.25))
+    assert np.isnan([difference.low, ratio.low]).all()
+    assert count == 0 or (difference.value, ratio.value) == (0.25, 2.0)
+
+
+def linear() -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Linear(12, 3)
+
+
+def points() -> torch.Tensor:
+    return torch.randn(20, 12, generator=torch.Generator().manual_seed(5))
+
+
+def test_explainers_over_the_control_that_is_fair_to_them(tmp_path: Path) -> None:
+    result = Audit(models=linear(), inputs=points(), explainers=["gradient", "saliency"], scores=[FastGEF(sigma=0.5)]).run(
+        tmp_path, progress=False
+    )
+    table = result.over_random("fast_gef").set_index("explainer")
+    assert list(table["random"]) == ["random_gaussian", "random_uniform"]
+    means = result.table().set_index("explainer")["value"]
+    assert table.loc["gradient", "difference"] == pytest.approx(means["gradient"] - means["random_gaussian"])
+    assert table.loc["gradient", "per_cent"] == pytest.approx(100 * (means["gradient"] / means["random_gaussian"] - 1))
+    assert table.loc["gradient", "low"] > 0.5
+    assert np.isinf(table.loc["gradient", "per_cent_high"])
+    other = result.over_random("fast_gef", random="saliency")
+    assert list(other["explainer"]) == ["gradient"]
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+    audit = Audit(models=linear(), inputs=points(), explainers=["gradient"], scores=[FastGEF(sigma=0.5)], controls=False)
+    result = audit.run(tmp_path, progress=False)
+    with pytest.raises(InputError, match="has no control 'random_gaussian' to compare 'gradient' with: measure it with controls=True"):
+        result.over_random("fast_gef")
+    with pytest.raises(VeracityError, match=r"score of this run 'fast_gfe'\. Did you mean 'fast_gef'"):
+        result.over_random("fast_gfe")
+    with pytest.raises(VeracityError, match=r"explainer of this run 'gradent'\. Did you mean 'gradient'"):
+        result.over_random("fast_gef", random="gradent")
