@@ -2,6 +2,7 @@
 
 from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlusion
 from veracity.explain.attention import Attention, AttentionRollout
+from veracity.explain.attn_lrp import AttnLrp
 from veracity.explain.cam_objects import CamObject
 from veracity.explain.captum_methods import CaptumMethod
 from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
