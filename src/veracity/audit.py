@@ -477,7 +477,8 @@ class Audit:
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers or (), self.controls, structured)
         known = features if features is not None and features.named else None
-        explainers = {label: prepare_explainer(inputs, one.bind(reference, space).over(known)) for label, one in named.items()}
+        bound = {label: one.bind(reference, space).over(known) for label, one in named.items()}
+        explainers = {label: prepare_explainer(inputs, one, training) for label, one in bound.items()}
         check_given(explainers, inputs, models)
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)

@@ -9,16 +9,17 @@ from torch.nn import functional
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Cost
 from veracity.core.registry import EXPLAINERS
-from veracity.explain import CONTROLS, Constant, EdgeFilter, RandomGaussian, RandomTopK, RandomUniform
+from veracity.explain import CONTROLS, Constant, EdgeFilter, Position, RandomGaussian, RandomTopK, RandomUniform, WordFrequency
 
 MODEL, TARGETS = nn.Identity(), torch.zeros(200, dtype=torch.long)
 
 
 def test_the_controls_are_the_registered_ones_that_cost_nothing() -> None:
-    """All of them stand beside every audit, but for the null of maps that name k numbers."""
+    """All of them stand beside every audit, but for the null of maps that name k numbers, and for those of texts."""
     registered = {EXPLAINERS[name] for name in EXPLAINERS if EXPLAINERS[name].control is True}
-    assert registered == {*CONTROLS, RandomTopK}
-    assert RandomTopK not in CONTROLS
+    asked_for = {RandomTopK, Position, WordFrequency}
+    assert registered == {*CONTROLS, *asked_for}
+    assert not asked_for & {*CONTROLS}
     assert {control().cost(torch.Size((3, 4))) for control in registered} == {Cost(0, 0)}
 
 

@@ -21,12 +21,14 @@ SMALL = {
     "smooth_grad": {"name": "smooth_grad", "draws": 8},
     "rise": {"name": "rise", "masks": 24},
     "extremal_perturbation": {"name": "extremal_perturbation", "iterations": 2},
+    "partition_shap": {"name": "partition_shap", "patch": 2},
 }
-"""Cheaper settings. The steps of extremal_perturbation depend on each other and cannot share a call, so there are two."""
+"""Cheaper settings. The steps of extremal_perturbation depend on each other and cannot share a call, so there are two; with few patches,
+partition_shap splits all nodes of a level in one call."""
 
 SPATIAL = [
     *("edge_filter", "extremal_perturbation", "full_grad", "grad_cam", "kernel_shap", "lime", "occlusion", "rise"),
-    *("superpixel_lime", "superpixel_shap"),
+    *("partition_shap", "superpixel_lime", "superpixel_shap"),
 ]
 """Explainers whose code depends on the axes that positions run over."""
 
@@ -36,11 +38,14 @@ ON_TABLES = ("permutation_importance", "shap", "tree_shap")
 OF_TRANSFORMERS = ("attention", "attention_rollout")
 """Explainers that need layers of attention."""
 
+OF_TEXTS = ("word_frequency",)
+"""Controls that need words."""
+
 HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
 """Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""
 
 
-NAMES = [name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS]
+NAMES = [name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS + OF_TEXTS]
 
 
 class TestRegistered(ExplainerConformance):

@@ -50,7 +50,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 """Words that mean something to settings that are text."""
 COSTLY = (
     "samples", "masks", "iterations", "draws", "nr_runs", "nr_samples", "n_perturb_samples", "steps", "segments", "population",
-    "generations",
+    "generations", "evaluations",
     "elites", "epochs", "per_side", "cells", "components", "most", "block", "repeats", "n_bins", "searches", "kernel", "walk", "floor",
 )  # fmt: skip
 """Settings whose defaults are made for real data: they are always given, and small."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Self
@@ -14,6 +14,7 @@ from torch import Size, Tensor, nn
 from veracity.core.component import Component
 from veracity.core.errors import InputError
 from veracity.core.features import Features
+from veracity.core.inputs import Inputs
 from veracity.core.randomness import Draws
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs
@@ -144,6 +145,11 @@ class Explainer(Component, ABC):
     def cost(self, shape: Size) -> Cost:
         """Passes for one explanation of an input of this shape."""
 
+    def rows_at_once(self, shape: Size) -> int:
+        """Model rows of one explanation that can share a call; fewer than its cost if later rows depend on earlier ones."""
+        cost = self.cost(shape)
+        return max(cost.forward, cost.backward)
+
     @abstractmethod
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Explanations of N inputs, (N, ...)."""
@@ -158,8 +164,19 @@ class Explainer(Component, ABC):
         Groups of values are explained as one, and baselines that were left open become the table's reference. By default the
         explainers inside are changed.
         """
+        return self.change_inside(lambda one: one.over(features))
+
+    def with_data(self, inputs: Inputs, training: Training | None = None) -> Self:
+        """The explainer once it knows the audited samples, and the training examples if there are any.
+
+        By default the explainers inside are changed.
+        """
+        return self.change_inside(lambda one: one.with_data(inputs, training))
+
+    def change_inside(self, change: Callable[[Explainer], Explainer]) -> Self:
+        """The explainer with the explainers inside it changed."""
         inside = {item.name: value for item in fields(self) if isinstance(value := getattr(self, item.name), Explainer)}
-        changed = {name: new for name, value in inside.items() if (new := value.over(features)) is not value}
+        changed = {name: new for name, value in inside.items() if (new := change(value)) is not value}
         return replace(self, **changed) if changed else self
 
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:

@@ -2,6 +2,7 @@
 
 from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlusion
 from veracity.explain.attention import Attention, AttentionRollout
+from veracity.explain.attn_lrp import AttnLrp
 from veracity.explain.cam_objects import CamObject
 from veracity.explain.captum_methods import CaptumMethod
 from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
@@ -41,9 +42,12 @@ from veracity.explain.importances import Importances, PermutationImportance
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
 from veracity.explain.lime import Lime, SuperpixelLime
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
+from veracity.explain.partition_shap import PartitionShap
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
 from veracity.explain.shap_explainers import Shap, ShapObject, TreeShap
 from veracity.explain.shap_explanation import GivenShap
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
+from veracity.explain.text_controls import Position, WordFrequency
+from veracity.explain.top_k import TopK

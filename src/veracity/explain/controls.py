@@ -13,7 +13,7 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
-from veracity.explain.masking import spatial_shape
+from veracity.explain.masking import largest, spatial_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,8 @@ class EdgeFilter(Control):
 class RandomTopK(Control):
     """One at `k` random numbers of the input and zero elsewhere: the null of maps that name the k most important numbers.
 
-    No audit adds it on its own, since it is the null of such maps only.
+    The numbers are drawn for each sample. A sample with fewer than k numbers, as a short text, gets ones at all of them. No audit adds
+    it on its own, since it is the null of such maps only.
     """
 
     name = "random_top_k"
@@ -108,8 +109,8 @@ class RandomTopK(Control):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         flat = torch.zeros_like(inputs).flatten(1)
         if context.present is not None:
-            order = context.draws.uniform(flat.shape[1], stream=self.name).masked_fill(~context.present.flatten(1), 2.0)
-            return (order.argsort(1).argsort(1) < self.k).to(inputs).reshape(inputs.shape)
+            order = context.draws.uniform(flat.shape[1], stream=self.name).to(inputs).reshape(inputs.shape)
+            return largest(-order, self.k, context.present)
         chosen = context.draws.choice(flat.shape[1], self.k, stream=self.name).to(inputs.device)
         return flat.scatter(1, chosen, 1.0).reshape(inputs.shape)
 

@@ -14,6 +14,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.features import Features
+from veracity.core.inputs import Signals
 from veracity.core.models import View
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
@@ -31,16 +32,14 @@ MaskScores = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchExplainer(Explainer, ABC):
-    """A linear model of the score in the presence of square patches; each position gets its patch's coefficient, in every channel.
+class Patched(Explainer, ABC):
+    """One number per square patch, which each of its positions gets, in every channel.
 
     In a vector, every feature is a patch. `groups` (d,) is the feature of each value, numbered from 0: values of one feature are kept
-    or removed together, and share its coefficient in equal parts.
+    or removed together, and share its number in equal parts.
     """
 
-    stochastic = True
     structured = True
-    samples: Count = 200
     patch: Count = 4
     baseline: Baseline = None
     groups: Tensor | None = field(default=None, metadata={"unset": True})
@@ -56,13 +55,6 @@ class PatchExplainer(Explainer, ABC):
         """The number of patches, or of features."""
         return int(self.index(shape).max()) + 1
 
-    @abstractmethod
-    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
-        """The coefficients (N, M) of M patches; `index` is the patch of each position. Only the first counts (N,) patches exist."""
-
-    def cost(self, shape: Size) -> Cost:
-        return Cost(forward=self.samples)
-
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         size = spatial_shape(inputs.shape[1:])
         check_rows_of_numbers(self.name, model, inputs, context)
@@ -71,12 +63,31 @@ class PatchExplainer(Explainer, ABC):
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return ()
 
+    def spread(self, values: Tensor, index: Tensor, inputs: Tensor) -> Tensor:
+        """The numbers (N, M) of the patches as maps of the inputs."""
+        maps = patch_map(values.to(inputs), index, inputs.shape[1:])
+        return maps if self.groups is None else maps / group_sizes(self.groups).to(maps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchExplainer(Patched, ABC):
+    """A linear model of the score in the presence of square patches, fitted to `samples` masks."""
+
+    stochastic = True
+    samples: Count = 200
+
+    @abstractmethod
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
+        """The coefficients (N, M) of M patches; `index` is the patch of each position. Only the first counts (N,) patches exist."""
+
+    def cost(self, shape: Size) -> Cost:
+        return Cost(forward=self.samples)
+
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         index, baseline = self.index(inputs.shape[1:]), baseline_row(self.baseline, inputs)
         score_masks = partial(masked_scores, model, inputs, targets, baseline, index, context.batch, structure=context.structure)
         counts = None if context.present is None else context.present.flatten(1).sum(1).cpu()
-        maps = patch_map(self.coefficients(score_masks, inputs, index, context.draws.on_cpu, counts).to(inputs), index, inputs.shape[1:])
-        return maps if self.groups is None else maps / group_sizes(self.groups).to(maps)
+        return self.spread(self.coefficients(score_masks, inputs, index, context.draws.on_cpu, counts), index, inputs)
 
 
 E = TypeVar("E", bound=Explainer)
@@ -249,3 +260,19 @@ def masked_scores(
         return scores(model, torch.where(broadcast_channels(mask, shape), x[row], baseline[row]), targets[row], select(structure, row))
 
     return value_table(term, len(x), masks.shape[1], batch, x.device).double().cpu()
+
+
+def largest(maps: Tensor, k: int, present: Tensor | None = None) -> Tensor:
+    """Ones at the k largest numbers of every map (N, ...), the first of equal ones; only where numbers are present (N, ...).
+
+    >>> largest(torch.tensor([[0.5, 2.0, -1.0, 0.5], [torch.nan, 1.0, 2.0, 3.0]]), 2)
+    tensor([[1., 1., 0., 0.],
+            [nan, nan, nan, nan]])
+    >>> largest(torch.tensor([[0.5, 2.0, 7.0]]), 2, torch.tensor([[True, False, False]]))
+    tensor([[1., 0., 0.]])
+    """
+    signals = Signals(maps, (), present)
+    flat, exists = signals.blank(maps).flatten(1), torch.ones_like(maps, dtype=torch.bool) if present is None else present
+    order = flat.masked_fill(~exists.flatten(1), -torch.inf).argsort(dim=1, descending=True, stable=True)
+    chosen = torch.zeros_like(flat).scatter(1, order[:, :k], 1.0).reshape(maps.shape)
+    return signals.blank(torch.where(flat.isnan().any(1).reshape(-1, *[1] * (maps.ndim - 1)), maps.new_full((), torch.nan), chosen))

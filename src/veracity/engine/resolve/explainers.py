@@ -91,8 +91,9 @@ def with_settings(explainer: Explainer) -> str:
     return f"{explainer.name}({', '.join(parts)})" if parts else explainer.name
 
 
-def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
-    """The explainer, after it has seen all inputs if it needs them."""
+def prepare_explainer(inputs: Inputs, explainer: Explainer, training: Training | None = None) -> Explainer:
+    """The explainer, after it has seen all inputs and training examples if it needs them."""
+    explainer = explainer.with_data(inputs, training)
     if not isinstance(explainer, InputObserver):
         return explainer
     if isinstance(explainer, Precomputed):
