@@ -375,7 +375,7 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
 
     def context() -> Context:
         training = problem.training_of(name, problem.explainers[label])
-        return problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=training)
+        return problem.lesson_context(name, explainer, budget.rows, training=training)
 
     about = context()
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(LEARNT, key)
@@ -425,4 +425,10 @@ class Preliminaries:
         for model, label in self.lessons:
             if model == name and (training := problem.training_of(name, problem.explainers[label])) is not None:
                 passes += training.inputs.size()
-        return Cost(forward=passes)
+        return sum((self.of_lesson(problem, *place) for place in self.lessons if place[0] == name), Cost(forward=passes))
+
+    @staticmethod
+    def of_lesson(problem: Problem, name: str, label: str) -> Cost:
+        """The passes of one lesson besides those of training examples."""
+        explainer = learner(problem.explainers[label])
+        return Cost() if explainer is None else explainer.lesson.lesson_cost(problem.inputs.shape, len(problem.classes(name)))

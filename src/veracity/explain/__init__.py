@@ -13,6 +13,7 @@ from veracity.explain.controls import (
     RandomConcepts,
     RandomExamples,
     RandomGaussian,
+    RandomGlobal,
     RandomMixture,
     RandomSensitivities,
     RandomTopK,
@@ -47,3 +48,4 @@ from veracity.explain.shap_explainers import Shap, ShapObject, TreeShap
 from veracity.explain.shap_explanation import GivenShap
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
+from veracity.explain.visualise import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation, Visualisation

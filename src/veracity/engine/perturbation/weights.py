@@ -7,6 +7,8 @@ GPU, where small networks leave it idle, copies together are several times faste
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +31,7 @@ from veracity.engine.progress import weight
 from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.measure.rank import ranked_once
+from veracity.perturb.weights import WeightNoise
 from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
@@ -119,8 +122,21 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 continue
             for number in some:
                 here = slice(number * count, (number + 1) * count)
-                parts[number] = block.explain_with(block.reader if control else copy(number).with_lesson(), self.request, ask[here])
+                reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
+                parts[number] = block.explain_with(reader, self.request, ask[here])
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
+
+    def taught(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Reader:
+        """The reader of a copy whose explainer knows the copy. A lesson by class is stored once for all blocks and explainers."""
+        (draw, level), explainer = pair, learner(self.block.explainer)
+        number = draw * self.space.levels + level + 1
+        if explainer is None or not explainer.by_class:
+            return copy().with_lesson(number)
+        strength = self.space.strength(level) if isinstance(self.space, WeightNoise) else math.nan
+        about = {"model": self.block.job.model, "lesson": json.dumps(explainer.lesson.spec()), "space": self.space.name}
+        about |= {"draw": str(draw), "level": str(level), "strength": repr(strength)}
+        key = fingerprint.of_json([self.block.job.learnt, self.space.spec(), draw, level, str(self.block.device)])
+        return copy().with_stored_lesson(self.block.folder, key, number, about)
 
     def stacked(self, pairs: Pairs) -> Tensor | None:
         """The explanations of some copies together; None, from now on, for a model that cannot be mapped over its weights."""
