@@ -67,8 +67,8 @@ class Visualisation(GlobalExplainer, ABC):
 
     @property
     def lesson(self) -> Learner:
-        """The whole trajectory, in colour."""
-        return replace(self, steps=self.path[-1], grey=False)
+        """The whole trajectory."""
+        return replace(self, steps=self.path[-1])
 
     @property
     def path(self) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ class Visualisation(GlobalExplainer, ABC):
         path, found = self.path, {}
         for step, images in enumerate(self.trajectory(model, classes.to(like.device), draws.to(like.device), like, context)):
             if step in path:
-                found[name_of(step)] = images.detach().clone()
+                found[name_of(step)] = images.mean(1, keepdim=True) if self.grey else images.clone()
             if step == path[-1]:
                 break
         return found
@@ -123,8 +123,7 @@ class Visualisation(GlobalExplainer, ABC):
     def read(self, learnt: Mapping[str, Tensor], rows: Tensor) -> Tensor:
         """The images at this explainer's own stop."""
         images = learnt[name_of(self.steps)]
-        chosen = images[rows.to(images.device)]
-        return chosen.mean(1, keepdim=True) if self.grey else chosen
+        return images[rows.to(images.device)]
 
 
 def name_of(step: int) -> str:
