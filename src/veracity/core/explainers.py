@@ -198,6 +198,11 @@ class Learner(Explainer, ABC):
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """Tensors about this model, computed once before any explanation, stored with the run and returned as `context.learnt`."""
 
+    @property
+    def shown(self) -> str | None:
+        """The name of the tensor (classes, ...) of a lesson by class that reports draw as pictures; None if there is none."""
+        return None
+
     def lesson_cost(self, shape: Size, classes: int) -> Cost:
         """Passes for one lesson about a number of classes, in rows; without those over training examples."""
         return Cost()

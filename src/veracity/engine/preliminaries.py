@@ -42,6 +42,8 @@ EVALUATIONS = 8
 EXPECTED = 12
 """How many strengths are usually tried; for the progress bar."""
 CALIBRATIONS, LEARNT = "calibrations", "learnt"
+VISUALISED = "visualised"
+"""Tables that say which lessons hold pictures: of which model, explainer, and strength of perturbation."""
 
 
 @dataclass
@@ -385,6 +387,9 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
         with evaluating(module), seeded(problem.seed, gpus_in_use()), guard.watching():
             learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context()))
         folder.write_tensors(LEARNT, key, dict(learnt))
+    if explainer.shown is not None:
+        found = {"model": problem.label(name), "explainer": label, "tensor": explainer.shown, "base": key, "lesson": key, "strength": 0.0}
+        folder.write_table(VISUALISED, fingerprint.of_json([name, label]), found)
     return [
         {"model": name, "explainer": label}
         | {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fact.items()}

@@ -67,12 +67,12 @@ class Reader:
                 self.learnt = explainer.lesson.learn(self.view, context)
         return self
 
-    def with_stored_lesson(self, folder: RunFolder, key: str, copy: int, about: dict[str, str]) -> Reader:
-        """The same, if the folder does not hold this lesson under its key yet; `about` says what it is to people and reports."""
+    def with_stored_lesson(self, folder: RunFolder, key: str, copy: int) -> Reader:
+        """The same, if the folder does not hold this lesson under its key yet."""
         stored = folder.recovered(LEARNT, key)
         if stored is None:
             self.with_lesson(copy)
-            folder.write_tensors(LEARNT, key, dict(self.learnt), about)
+            folder.write_tensors(LEARNT, key, dict(self.learnt))
         else:
             self.learnt = {name: value.to(device_of(self.module)) for name, value in stored.items()}
         return self

@@ -4,3 +4,4 @@ from veracity.results.comparison import compared
 from veracity.results.rows import Row
 from veracity.results.run import Result
 from veracity.results.series import Series, WorstPair
+from veracity.results.visualised import Visualised

@@ -177,17 +177,17 @@ def local_and_global(results: Mapping[str, Result]) -> pd.DataFrame:
     for audit, result in results.items():
         data, way = (audit.rsplit("-", 1)[0].removesuffix("-public"), "public" if "-public-" in audit else "")
         score = next(iter(result.manifest["score_specs"]))
-        values = result.table().set_index("explainer")
+        rows = {row.explainer: row for row in result.rows}
         for one in result.series:
             if not one.explainer:
                 continue
             method, restarted = one.explainer.removesuffix(RESTARTED), one.explainer.endswith(RESTARTED)
             row = found.setdefault((data, method), {})
             column = way or ("restarted" if restarted else "fast_gef")
-            row.setdefault(column, []).append(float(values.loc[one.explainer, "value"]))
+            row.setdefault(column, []).append(rows[one.explainer].value)
             row.setdefault(f"{column} levels", []).append(distortion_levels(as_score(result.manifest["score_specs"][score]["spec"]), one))
-            row.setdefault("no response", []).append(int(values.loc[one.explainer, "no_response"]))
-            row.setdefault("kind", []).append(kind_of(method, bool(values.loc[one.explainer, "control"])))
+            row.setdefault("no response", []).append(rows[one.explainer].no_response)
+            row.setdefault("kind", []).append(kind_of(method, rows[one.explainer].control))
     return pd.DataFrame([line(*key, row) for key, row in found.items()])
 
 

@@ -7,8 +7,6 @@ GPU, where small networks leave it idle, copies together are several times faste
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +25,7 @@ from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Lines, Perturbation, See, pair_of
 from veracity.engine.plan import Cell
+from veracity.engine.preliminaries import VISUALISED
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
@@ -132,11 +131,24 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         number = draw * self.space.levels + level + 1
         if explainer is None or not explainer.by_class:
             return copy().with_lesson(number)
-        strength = self.space.strength(level) if isinstance(self.space, WeightNoise) else math.nan
-        about = {"model": self.block.job.model, "lesson": json.dumps(explainer.lesson.spec()), "space": self.space.name}
-        about |= {"draw": str(draw), "level": str(level), "strength": repr(strength)}
-        key = fingerprint.of_json([self.block.job.learnt, self.space.spec(), draw, level, str(self.block.device)])
-        return copy().with_stored_lesson(self.block.folder, key, number, about)
+        key = self.lesson_key(pair)
+        if draw == 0 and explainer.shown is not None:
+            self.announce(explainer.shown, level, key)
+        return copy().with_stored_lesson(self.block.folder, key, number)
+
+    def lesson_key(self, pair: tuple[int, int]) -> str:
+        """A hash of everything that the lesson about a copy depends on."""
+        return fingerprint.of_json([self.block.job.learnt, self.space.spec(), *pair, str(self.block.device)])
+
+    def announce(self, tensor: str, level: int, lesson: str) -> None:
+        """Say once in the folder that a lesson holds pictures of this level, for reports."""
+        job, folder, space = self.block.job, self.block.folder, fingerprint.of_json(self.space.spec())
+        key = fingerprint.of_json([job.model, job.explainer, space, level])
+        strength = self.space.strength(level) if isinstance(self.space, WeightNoise) else None
+        about = {"model": self.block.problem.label(job.model), "explainer": job.explainer, "tensor": tensor, "base": job.learnt}
+        table = {**about, "lesson": lesson, "space": space, "level": level, "strength": strength}
+        if folder.read_table(VISUALISED, key) != table:
+            folder.write_table(VISUALISED, key, table)
 
     def stacked(self, pairs: Pairs) -> Tensor | None:
         """The explanations of some copies together; None, from now on, for a model that cannot be mapped over its weights."""

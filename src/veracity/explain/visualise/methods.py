@@ -90,6 +90,10 @@ class Visualisation(GlobalExplainer, ABC):
         _ = self.path
         return ()
 
+    @property
+    def shown(self) -> str | None:
+        return name_of(self.steps)
+
     def lesson_cost(self, shape: Size, classes: int) -> Cost:
         """A forward and a backward pass of each view per step."""
         rows = self.path[-1] * classes * self.views(shape)
