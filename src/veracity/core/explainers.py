@@ -180,9 +180,12 @@ class Learner(Explainer, ABC):
     by_class  whether a lesson is about the classes that the audit explains. `context.draws` then has one row per class, with the
               number of the model's copy as its draw, and the lessons of perturbed copies are stored with the run as well, so that
               blocks of samples and explainers share them
+    by_row    whether such a lesson treats its classes as rows that are independent of each other, in calls of all rows or a multiple
+              of them, so that copies of a model can be learnt about together
     """
 
     by_class: ClassVar[bool] = False
+    by_row: ClassVar[bool] = False
 
     @property
     def learns(self) -> bool:

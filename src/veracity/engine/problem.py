@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -201,15 +201,22 @@ class Problem:
         return Context(draws.to(where), batch, structure, learnt or {}, training, self.models[name].outputs, present)
 
     def lesson_context(
-        self, name: str, explainer: Explainer, batch: int, copy: int = 0, training: Training | None = None, classes: Tensor | None = None
+        self,
+        name: str,
+        explainer: Explainer,
+        batch: int,
+        copies: Sequence[int] = (0,),
+        training: Training | None = None,
+        classes: Tensor | None = None,
     ) -> Context:
-        """What an explainer gets to learn about a model, or about a perturbed copy, whose numbers begin with 1.
+        """What an explainer gets to learn about a model, or about perturbed copies, whose numbers begin with 1.
 
-        Its draws have one row per class if it learns by class: by default for the classes that the audit explains.
+        Its draws have one row per copy and class if it learns by class: by default for the classes that the audit explains.
         """
         learns_by_class = (one := learner(explainer)) is not None and one.by_class
         chosen = (self.classes(name) if classes is None else classes.unique()) if learns_by_class else torch.arange(0)
-        context = self.context(name, Draws.of(self.seed, chosen, copy), batch, training=training)
+        number = torch.tensor(copies, device=chosen.device).repeat_interleave(len(chosen))
+        context = self.context(name, Draws(self.seed, chosen.repeat(len(copies)), number), batch, training=training)
         first = self.inputs.take(torch.zeros(1, dtype=torch.long)) if learns_by_class else None
         return context if first is None else replace(context, example=first.values.to(device_of(self.models[name].module)))
 

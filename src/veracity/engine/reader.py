@@ -62,7 +62,7 @@ class Reader:
         `classes` are those that an explainer by class learns about; None are all that the audit explains.
         """
         if (explainer := learner(self.explainer)) is not None:
-            context = self.problem.lesson_context(self.name, explainer, self.budget.rows, copy, self.training, classes)
+            context = self.problem.lesson_context(self.name, explainer, self.budget.rows, (copy,), self.training, classes)
             with torch.enable_grad():
                 self.learnt = explainer.lesson.learn(self.view, context)
         return self

@@ -28,6 +28,7 @@ class Wrapper(Learner, ABC):
     stochastic: ClassVar[bool] = computed(lambda self: self.inner.stochastic)
     signed: ClassVar[bool] = computed(lambda self: self.inner.signed)
     by_class: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_class)
+    by_row: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_row)
 
     @property
     @abstractmethod

@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from veracity import Audit, Channel, Neuron
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
+from veracity.engine.perturbation import weights
 from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation
 from veracity.results import Result
 from veracity.scores import GEF, FastGEF
@@ -146,3 +147,21 @@ def test_a_unit_and_a_channel_can_be_visualised(tmp_path: Path) -> None:
     torch.testing.assert_close(view(x)[:, 0], maps.mean(1) * SIDE)
     with pytest.raises(Exception, match=r"The channel must lie between 0 and 3, because the layer '1' has 4 channels; found 7"):
         Channel(layer="1", channel=7).view(net)(x)
+
+
+@pytest.mark.parametrize("target", ["label", Neuron(layer="3", unit=5)])
+def test_copies_are_learnt_about_together_where_a_device_gains_by_it(
+    tmp_path: Path, passes: list[int], monkeypatch: pytest.MonkeyPatch, target: Any
+) -> None:
+    """The ten copies of two paths go in one call per step, and the numbers are those of one copy after the other."""
+    explainers = {"fourier": Fourier(steps=3), "restarted": Fourier(steps=3, common=False), "deep": DeepViz(steps=3)}
+    scores = {"fast_gef": FastGEF(draws=2, sigma=1.0)}
+    alone = run(tmp_path / "alone", explainers, scores, target=target)
+    calls = len(passes)
+    monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    passes.clear()
+    together = run(tmp_path / "together", explainers, scores, target=target)
+    assert len(passes) < calls / 4
+    for one, other in zip(alone.series, together.series, strict=True):
+        for name in ("model", "explanation"):
+            np.testing.assert_allclose(one.measured[name], other.measured[name], rtol=2e-2, atol=1e-3)

@@ -15,7 +15,7 @@ from veracity.core.explainers import Context, Cost, Frame, Learner
 from veracity.core.randomness import Draws
 
 CLASSES, DRAW = "classes", "draw"
-"""The tensors of a lesson that name its classes, (C,), in increasing order, and the number of the draw."""
+"""The tensors of a lesson that name its classes, (C,), in increasing order, and their draws, (C,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class GlobalExplainer(Learner, ABC):
             raise InputError(f"{self.name} learns about classes: pass Context(draws=Draws.of(seed, classes), example=inputs[:1], ...).")
         classes = context.draws.sample
         found = self.explain_classes(model, classes, self.keyed(context.draws), context.example, context)
-        return {CLASSES: classes, DRAW: context.draws.draw[:1], **found}
+        return {CLASSES: classes, DRAW: context.draws.draw, **found}
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The explanation of each input's class. Classes and draws that no lesson was about are explained now, each once."""
@@ -59,7 +59,7 @@ class GlobalExplainer(Learner, ABC):
         if CLASSES in context.learnt:
             known, usual = (context.learnt[name].to(inputs.device) for name in (CLASSES, DRAW))
             rows = torch.searchsorted(known, targets).clamp(max=len(known) - 1)
-            if bool(((known[rows] == targets) & ((draw == 0) | (draw == usual))).all()):
+            if bool(((known[rows] == targets) & ((draw == 0) | (draw == usual[rows]))).all()):
                 return self.read(context.learnt, rows).to(inputs)
         distinct, rows = torch.stack((targets, draw)).unique(dim=1, return_inverse=True)
         own = Draws(context.draws.seed, distinct[0], distinct[1])

@@ -51,6 +51,7 @@ class Visualisation(GlobalExplainer, ABC):
     """
 
     stochastic: ClassVar[bool] = computed(lambda self: not self.common)
+    by_row: ClassVar[bool] = True
     steps: Whole = 100
     stops: tuple[int, ...] = ()
     grey: bool = False
