@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from veracity.core.measures import Measure
     from veracity.core.scores import Score
     from veracity.core.spaces import Space
-    from veracity.core.targets import Class, Custom, Label, Neuron, Predicted
+    from veracity.core.targets import Channel, Class, Custom, Label, Neuron, Predicted
     from veracity.core.training import Checkpoint, CrossTrained, Training
     from veracity.core.walks import Walk
     from veracity.orbits import OrbitEvaluation, OrbitResult

@@ -25,7 +25,7 @@ from .worlds import COMMON, WORLDS, World, broken, labels, rand, told
 
 LEARNING = (
     "influence_functions", "tracin", "simplex", "representation_similarity", "cav", "car", "tcav", "random_concepts", "random_examples",
-    "random_mixture", "random_sensitivities",
+    "random_mixture", "random_sensitivities", "natural_activation",
 )  # fmt: skip
 """Explainers that refer to training examples."""
 PICTURES = ("full_grad", "grad_cam", "grad_cam_plus_plus", "extremal_perturbation", "superpixel_lime", "superpixel_shap", "edge_filter")

@@ -52,6 +52,7 @@ COSTLY = (
     "samples", "masks", "iterations", "draws", "nr_runs", "nr_samples", "n_perturb_samples", "steps", "segments", "population",
     "generations", "evaluations",
     "elites", "epochs", "per_side", "cells", "components", "most", "block", "repeats", "n_bins", "searches", "kernel", "walk", "floor",
+    "crops",
 )  # fmt: skip
 """Settings whose defaults are made for real data: they are always given, and small."""
 

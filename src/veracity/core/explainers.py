@@ -72,6 +72,7 @@ class Context:
     training   the training data of the model, if the audit has it
     outputs    the kind of the model's outputs
     present    which values (N, ...) of the inputs exist; None if all do
+    example    one unperturbed input (1, ...), for lessons
     """
 
     draws: Draws
@@ -81,6 +82,7 @@ class Context:
     training: Training | None = None
     outputs: Outputs = Outputs.LOGITS
     present: Tensor | None = None
+    example: Tensor | None = None
 
     def require_training(self, name: str) -> Training:
         """The training examples; raises if there are none."""
@@ -190,7 +192,17 @@ class Explainer(Component, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Learner(Explainer, ABC):
-    """An explainer that learns about a model before it explains: examples, concepts."""
+    """An explainer that learns about a model before it explains: examples, concepts, images of classes.
+
+    by_class  whether a lesson is about the classes that the audit explains. `context.draws` then has one row per class, with the
+              number of the model's copy as its draw, and the lessons of perturbed copies are stored with the run as well, so that
+              blocks of samples and explainers share them
+    by_row    whether such a lesson treats its classes as rows that are independent of each other, in calls of all rows or a multiple
+              of them, so that copies of a model can be learnt about together
+    """
+
+    by_class: ClassVar[bool] = False
+    by_row: ClassVar[bool] = False
 
     @property
     def learns(self) -> bool:
@@ -205,6 +217,15 @@ class Learner(Explainer, ABC):
     @abstractmethod
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """Tensors about this model, computed once before any explanation, stored with the run and returned as `context.learnt`."""
+
+    @property
+    def shown(self) -> str | None:
+        """The name of the tensor (classes, ...) of a lesson by class that reports draw as pictures; None if there is none."""
+        return None
+
+    def lesson_cost(self, shape: Size, classes: int) -> Cost:
+        """Passes for one lesson about a number of classes, in rows; without those over training examples."""
+        return Cost()
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """Rows of plain data that describe what was learnt to a reader; a row may carry a `warning`."""

@@ -191,7 +191,11 @@ class LayerScores(View):
                 f"The layer '{self.layer}' returns {len(seen[-1])} rows for {len(inputs[0])} inputs, so its rows do not belong to single "
                 "inputs: choose a layer after the pooling."
             )
-        return seen[-1].flatten(1)
+        return self.read(seen[-1])
+
+    def read(self, output: Tensor) -> Tensor:
+        """Scores (N, units) from the layer's output."""
+        return output.flatten(1)
 
 
 class ScoreRecorder(View):

@@ -119,6 +119,70 @@ class Neuron(Target):
 
 @TARGETS.add
 @dataclass(frozen=True, kw_only=True)
+class Channel(Target):
+    """A channel's whole map F_c(x) in the output (N, channels, ...) of a layer: explained by its mean, compared as a whole.
+
+    The scores (N, P) are the map in another orthonormal basis: the first one is the sum of its P entries over sqrt(P), so their
+    distance is the distance of the maps. Scores that compare all outputs, such as `FastGEF(outputs="all")`, compare the map.
+
+    axis  where the channels are: 1 for (N, channels, H, W), -1 for (N, tokens, channels)
+    """
+
+    name = "channel"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025), A.1.2"
+    layer: str
+    channel: int
+    axis: int = 1
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The model up to that layer, as the channel's map."""
+        return ChannelScores(model, self.layer, self.channel, self.axis)
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The first score, in proportion to the mean of the map."""
+        return torch.zeros(len(scores), dtype=torch.long, device=scores.device)
+
+
+class ChannelScores(LayerScores):
+    """The map of one channel of a layer, in an orthonormal basis whose first vector is constant: (N, P)."""
+
+    def __init__(self, model: nn.Module, layer: str, channel: int, axis: int) -> None:
+        super().__init__(model, layer)
+        self.channel, self.axis = channel, axis
+
+    def read(self, output: Tensor) -> Tensor:
+        """The channel of the layer's output (N, ...)."""
+        if output.ndim < 2 or not (1 <= self.axis < output.ndim or 1 - output.ndim <= self.axis < 0):
+            raise InputError(
+                f"The layer '{self.layer}' gives an output of shape {tuple(output.shape[1:])} per sample, which has no axis {self.axis} of "
+                "channels, counted with the samples as axis 0: pass another axis."
+            )
+        if not 0 <= self.channel < output.shape[self.axis]:
+            raise InputError(
+                f"The channel must lie between 0 and {output.shape[self.axis] - 1}, because the layer '{self.layer}' has "
+                f"{output.shape[self.axis]} channels; found {self.channel}."
+            )
+        return with_mean_first(output.movedim(self.axis, 1)[:, self.channel].reshape(len(output), -1))
+
+
+def with_mean_first(values: Tensor) -> Tensor:
+    """Rows (N, P) reflected so that the first entry is their sum over sqrt(P); lengths and distances stay the same.
+
+    The reflection exchanges the first axis with the constant direction.
+
+    >>> with_mean_first(torch.tensor([[3.0, 5.0, 5.0, 3.0]]))
+    tensor([[ 8.,  0.,  0., -2.]])
+    """
+    count = values.shape[1]
+    if count == 1:
+        return values
+    normal = torch.full((count,), -(count**-0.5), dtype=values.dtype, device=values.device)
+    normal[0] += 1.0
+    return values - (values @ normal)[:, None] * (2.0 / normal.square().sum()) * normal
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
 class Custom(Target):
     """Any function of the model's output that returns one number per sample."""
 

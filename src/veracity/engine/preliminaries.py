@@ -42,6 +42,8 @@ EVALUATIONS = 8
 EXPECTED = 12
 """How many strengths are usually tried; for the progress bar."""
 CALIBRATIONS, LEARNT = "calibrations", "learnt"
+VISUALISED = "visualised"
+"""Tables that say which lessons hold pictures: of which model, explainer, and strength of perturbation."""
 
 
 @dataclass
@@ -375,7 +377,7 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
 
     def context() -> Context:
         training = problem.training_of(name, problem.explainers[label])
-        return problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=training)
+        return problem.lesson_context(name, explainer, budget.rows, training=training)
 
     about = context()
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(LEARNT, key)
@@ -385,6 +387,9 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
         with evaluating(module), seeded(problem.seed, gpus_in_use()), guard.watching():
             learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context()))
         folder.write_tensors(LEARNT, key, dict(learnt))
+    if explainer.shown is not None:
+        found = {"model": problem.label(name), "explainer": label, "tensor": explainer.shown, "base": key, "lesson": key, "strength": 0.0}
+        folder.write_table(VISUALISED, fingerprint.of_json([name, label]), found)
     return [
         {"model": name, "explainer": label}
         | {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fact.items()}
@@ -425,4 +430,10 @@ class Preliminaries:
         for model, label in self.lessons:
             if model == name and (training := problem.training_of(name, problem.explainers[label])) is not None:
                 passes += training.inputs.size()
-        return Cost(forward=passes)
+        return sum((self.of_lesson(problem, *place) for place in self.lessons if place[0] == name), Cost(forward=passes))
+
+    @staticmethod
+    def of_lesson(problem: Problem, name: str, label: str) -> Cost:
+        """The passes of one lesson besides those of training examples."""
+        explainer = learner(problem.explainers[label])
+        return Cost() if explainer is None else explainer.lesson.lesson_cost(problem.inputs.shape, len(problem.classes(name)))

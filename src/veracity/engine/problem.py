@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -200,6 +200,31 @@ class Problem:
         where = device_of(self.models[name].module)
         return Context(draws.to(where), batch, structure, learnt or {}, training, self.models[name].outputs, present)
 
+    def lesson_context(
+        self,
+        name: str,
+        explainer: Explainer,
+        batch: int,
+        copies: Sequence[int] = (0,),
+        training: Training | None = None,
+        classes: Tensor | None = None,
+    ) -> Context:
+        """What an explainer gets to learn about a model, or about perturbed copies, whose numbers begin with 1.
+
+        Its draws have one row per copy and class if it learns by class: by default for the classes that the audit explains.
+        """
+        learns_by_class = (one := learner(explainer)) is not None and one.by_class
+        chosen = (self.classes(name) if classes is None else classes.unique()) if learns_by_class else torch.arange(0)
+        number = torch.tensor(copies, device=chosen.device).repeat_interleave(len(chosen))
+        context = self.context(name, Draws(self.seed, chosen.repeat(len(copies)), number), batch, training=training)
+        first = self.inputs.take(torch.zeros(1, dtype=torch.long)) if learns_by_class else None
+        return context if first is None else replace(context, example=first.values.to(device_of(self.models[name].module)))
+
+    def classes(self, name: str) -> Tensor:
+        """The distinct scores of a model that the audit explains, in order."""
+        found: Tensor = self.models[name].targets.unique()
+        return found.cpu()
+
     def training_key(self, name: str, explainer: Explainer | None) -> str:
         """A hash of the training examples that an explainer gets; empty if it gets none."""
         training = None if explainer is None else self.training_of(name, explainer)
@@ -213,4 +238,4 @@ class Problem:
         model, training = self.models[name], self.training_of(name, explainer)
         from_what = training.fingerprint() if training is not None else ""
         parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.lesson.spec(), from_what, self.seed]
-        return fingerprint.of_json(parts)
+        return fingerprint.of_json([*parts, self.classes(name).tolist(), list(self.inputs.shape)] if explainer.by_class else parts)

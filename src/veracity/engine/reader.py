@@ -24,6 +24,7 @@ from veracity.core.walks import Ask
 from veracity.engine.later import Later
 from veracity.engine.memory import MEMORY, Budget, Readings
 from veracity.engine.plan import Job
+from veracity.engine.preliminaries import LEARNT
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
 from veracity.engine.store import RunFolder
@@ -56,13 +57,25 @@ class Reader:
         """The same explainer on a copy of the model."""
         return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy)
 
-    def with_lesson(self) -> Reader:
-        """This reader, after its explainer has learnt about this copy of the model."""
+    def with_lesson(self, copy: int = 1, classes: Tensor | None = None) -> Reader:
+        """This reader, after its explainer has learnt about this copy of the model, which has a number.
+
+        `classes` are those that an explainer by class learns about; None are all that the audit explains.
+        """
         if (explainer := learner(self.explainer)) is not None:
-            nobody = Draws.of(self.problem.seed, torch.arange(0))
-            context = self.problem.context(self.name, nobody, self.budget.rows, training=self.training)
+            context = self.problem.lesson_context(self.name, explainer, self.budget.rows, (copy,), self.training, classes)
             with torch.enable_grad():
                 self.learnt = explainer.lesson.learn(self.view, context)
+        return self
+
+    def with_stored_lesson(self, folder: RunFolder, key: str, copy: int) -> Reader:
+        """The same, if the folder does not hold this lesson under its key yet."""
+        stored = folder.recovered(LEARNT, key)
+        if stored is None:
+            self.with_lesson(copy)
+            folder.write_tensors(LEARNT, key, dict(self.learnt))
+        else:
+            self.learnt = {name: value.to(device_of(self.module)) for name, value in stored.items()}
         return self
 
     def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Readings:

@@ -14,6 +14,7 @@ from veracity.explain.controls import (
     RandomConcepts,
     RandomExamples,
     RandomGaussian,
+    RandomGlobal,
     RandomMixture,
     RandomSensitivities,
     RandomTopK,
@@ -51,3 +52,4 @@ from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
 from veracity.explain.text_controls import Position, WordFrequency
 from veracity.explain.top_k import TopK
+from veracity.explain.visualise import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation, Visualisation

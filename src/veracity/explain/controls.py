@@ -11,6 +11,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner
+from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.explain.masking import largest, spatial_shape
@@ -117,6 +118,21 @@ class RandomTopK(Control):
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
+class RandomGlobal(Control):
+    """Standard normal numbers, the same for every input of a class and new ones for every copy of the model: a random image per class."""
+
+    name = "random_global"
+    frame = Frame.GLOBAL
+    stochastic = True
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        draws = context.draws.to(inputs.device)
+        of_class = Draws(draws.seed, targets.to(inputs.device), draws.draw)
+        return of_class.normal(*inputs.shape[1:], stream=self.name).to(inputs)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
 class RandomExamples(Control):
     """Independent standard normal numbers, one per training example, (N, n): the cosine of two draws is near 0."""
 
@@ -191,7 +207,7 @@ class RandomSensitivities(ConceptControl):
 
 CONTROLS: tuple[type[Control], ...] = (
     *(RandomUniform, RandomGaussian, Constant, EdgeFilter),
-    *(RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities),
+    *(RandomGlobal, RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities),
 )
 """The controls that an audit adds on its own, next to explainers of the same frame."""
 

@@ -15,6 +15,7 @@ from veracity.report.figure import figures_of, shared_figure
 from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.calibration import calibration_plot
 from veracity.report.figures.chart import key, legend
+from veracity.report.figures.classes import class_pictures, draw_classes
 from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.features import draw_shares, feature_tables
 from veracity.report.figures.ranking import behaviour_data, draw_behaviour
@@ -55,6 +56,7 @@ def render(run: Result) -> str:
     warnings = [list(trained.warnings)] if trained and trained.warnings else []
     noun = "part" if manifest["data"].get("parts") else "feature"
     texts = {model: items for model in models if (items := word_data(run, model))}
+    pictures = run.visualisations() if any(row.frame == "global" for row in rows) else []
     return template("audit.html.j2").render(
         title=manifest.get("title") or "Explanation audit",
         path=run.path,
@@ -73,6 +75,7 @@ def render(run: Result) -> str:
         learnt={"sentence": facts_sentence(learnt), "tables": draw("learnt", learnt)} if learnt else None,
         features=[(table.model, draw_shares(table, noun)) for table in feature_tables(run.attributions(), models)],
         texts=[(model, draw_words(items)) for model, items in texts.items()],
+        classes=[(model, draw_classes(data)) for model in models if (data := class_pictures(pictures, model))],
         unsigned=list(dict.fromkeys(line.label for items in texts.values() for line in items[0].lines if not line.signed)),
         sections=made,
         many=len(made) > MANY,

@@ -6,3 +6,4 @@ from veracity.results.quadrants import quadrants
 from veracity.results.rows import Row
 from veracity.results.run import Result
 from veracity.results.series import Series, WorstPair
+from veracity.results.visualised import Visualised

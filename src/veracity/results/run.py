@@ -48,6 +48,7 @@ from veracity.results.series import (
     undefined,
     unpack_pairs,
 )
+from veracity.results.visualised import Visualised, visualised
 from veracity.scores.common import Absent, as_read
 from veracity.statistics import means, medians, pooled
 from veracity.statistics.differences import crossed_differences, mean_differences
@@ -286,6 +287,10 @@ class Result:
         maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
         samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])
         return maps[samples.argsort()]
+
+    def visualisations(self) -> list[Visualised]:
+        """The pictures of global explanations: of the models themselves, and of their copies along the first draw of a path."""
+        return visualised(self.folder, list(dict.fromkeys((one.model, one.explainer) for one in self.series)))
 
     def attributions(self) -> pd.DataFrame:
         """What each explainer gives to the named features of a table: one row per model, explainer and feature.

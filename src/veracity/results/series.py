@@ -180,6 +180,8 @@ def null_of(one: Series) -> str:
         return "random_examples" if one.signed else "random_mixture"
     if one.frame == Frame.CONCEPTS.value:
         return "random_concepts" if one.categorical else "random_sensitivities"
+    if one.frame == Frame.GLOBAL.value:
+        return "random_global"
     return "random_gaussian" if one.signed else "random_uniform"
 
 

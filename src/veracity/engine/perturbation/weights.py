@@ -7,28 +7,32 @@ GPU, where small networks leave it idle, copies together are several times faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost, learner
+from veracity.core.explainers import Cost, Learner, learner
 from veracity.core.inputs import Signals
+from veracity.core.models import out_of_memory
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Pair, Reading, Reads, Request
 from veracity.core.spaces import WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Lines, Perturbation, See, pair_of
+from veracity.engine.perturbation.row_weights import under
 from veracity.engine.plan import Cell
+from veracity.engine.preliminaries import LEARNT, VISUALISED
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.measure.rank import ranked_once
+from veracity.perturb.weights import WeightNoise
 from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
@@ -46,6 +50,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
         self.form = form_of(block.reader, self.request) if Reads.EXPLANATION in self.after else None
         self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
+        self.mapping = self.request.smoothing is None
 
     def measure(self) -> list[Lines]:
         """Follow the walk to its end. Explanations of the model itself are ranked once for all copies."""
@@ -111,6 +116,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         silent = self.blank(frozenset({Reads.EXPLANATION}))
         parts: dict[int, Tensor] = {}
         asked = [number for number, (_, level) in enumerate(pairs) if not silent or self.space.explains(level)]
+        self.learn_together([pairs[number] for number in asked])
         for first in range(0, len(asked), together):
             some = asked[first : first + together]
             maps = self.stacked([pairs[number] for number in some]) if len(some) > 1 else None
@@ -119,8 +125,60 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 continue
             for number in some:
                 here = slice(number * count, (number + 1) * count)
-                parts[number] = block.explain_with(block.reader if control else copy(number).with_lesson(), self.request, ask[here])
+                reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
+                parts[number] = block.explain_with(reader, self.request, ask[here])
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
+
+    def taught(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Reader:
+        """The reader of a copy whose explainer knows the copy. A lesson by class is stored once for all blocks and explainers."""
+        (draw, level), explainer = pair, learner(self.block.explainer)
+        number = self.number(pair)
+        if explainer is None or not explainer.by_class:
+            return copy().with_lesson(number)
+        key = self.lesson_key(pair)
+        if draw == 0 and explainer.shown is not None:
+            self.announce(explainer.shown, level, key)
+        return copy().with_stored_lesson(self.block.folder, key, number)
+
+    def number(self, pair: tuple[int, int]) -> int:
+        """The number of a copy, from 1."""
+        return pair[0] * self.space.levels + pair[1] + 1
+
+    def learn_together(self, pairs: Pairs) -> None:
+        """Let an explainer learn about several copies at once, where it can and the device gains by it; each lesson is stored."""
+        block, explainer = self.block, learner(self.block.explainer)
+        if explainer is None or not explainer.by_row or not self.mapping or block.device.type not in GAINING:
+            return
+        missing = [pair for pair in pairs if block.folder.recovered(LEARNT, self.lesson_key(pair)) is None]
+        classes = len(block.problem.classes(block.job.model))
+        together = block.budget.rows // max(1, classes)
+        for first in range(0, len(missing) if min(len(missing), together) > 1 else 0, together):
+            some = missing[first : first + together]
+            try:
+                with remembering(self.remembered):
+                    learnt = learn_stacked(explainer, block.reader, self.space, some, [self.number(pair) for pair in some])
+            except RuntimeError as error:
+                if out_of_memory(error):
+                    raise
+                self.mapping = False
+                return
+            for place, pair in enumerate(some):
+                own = {name: value[place * classes : (place + 1) * classes] for name, value in learnt.items()}
+                block.folder.write_tensors(LEARNT, self.lesson_key(pair), own)
+
+    def lesson_key(self, pair: tuple[int, int]) -> str:
+        """A hash of everything that the lesson about a copy depends on."""
+        return fingerprint.of_json([self.block.job.learnt, self.space.spec(), *pair, str(self.block.device)])
+
+    def announce(self, tensor: str, level: int, lesson: str) -> None:
+        """Say once in the folder that a lesson holds pictures of this level, for reports."""
+        job, folder, space = self.block.job, self.block.folder, fingerprint.of_json(self.space.spec())
+        key = fingerprint.of_json([job.model, job.explainer, space, level])
+        strength = self.space.strength(level) if isinstance(self.space, WeightNoise) else None
+        about = {"model": self.block.problem.label(job.model), "explainer": job.explainer, "tensor": tensor, "base": job.learnt}
+        table = {**about, "lesson": lesson, "space": space, "level": level, "strength": strength}
+        if folder.read_table(VISUALISED, key) != table:
+            folder.write_table(VISUALISED, key, table)
 
     def stacked(self, pairs: Pairs) -> Tensor | None:
         """The explanations of some copies together; None, from now on, for a model that cannot be mapped over its weights."""
@@ -158,6 +216,33 @@ def explain_stacked(
 
     found: Tensor = vmap(one)(weights)
     return found.detach()
+
+
+def learn_stacked(explainer: Learner, reader: Reader, space: WeightSpace, pairs: Pairs, numbers: Sequence[int]) -> Mapping[str, Tensor]:
+    """What an explainer that learns by row learns about all copies, each tensor (copies * classes, ...)."""
+    problem = reader.problem
+    weights = stack(space, reader.module, pairs, problem.seed)
+    rows = len(pairs) * len(problem.classes(reader.name))
+    batch = rows * max(1, reader.budget.rows // rows)
+    context = problem.lesson_context(reader.name, explainer, batch, numbers, reader.training)
+    with torch.enable_grad():
+        return explainer.lesson.learn(CopiesTogether(reader, weights, len(pairs)), context)
+
+
+class CopiesTogether(nn.Module):
+    """Copies of a model as one, for points that come in rounds of all rows: copy by copy, and class by class within a copy."""
+
+    def __init__(self, reader: Reader, weights: dict[str, Tensor], copies: int) -> None:
+        super().__init__()
+        self.each, self.weights, self.copies = under(reader, reader.view), weights, copies
+        self.classes = len(reader.problem.classes(reader.name))
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Scores (points, K)."""
+        rounds = points.reshape(-1, self.copies, self.classes, *points.shape[1:]).transpose(0, 1)
+        scores: Tensor = self.each(self.weights, rounds.flatten(1, 2))
+        by_round = scores.reshape(self.copies, -1, self.classes, scores.shape[-1]).transpose(0, 1)
+        return by_round.reshape(len(points), -1)
 
 
 def compared_with(space: WeightSpace, level: int, base: Tensor, last: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:

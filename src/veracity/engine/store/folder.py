@@ -63,6 +63,7 @@ FOLDERS = (
     "explanations",
     "worst",
     "learnt",
+    "visualised",
     "calibrations",
     "rows",
     "orbits",
@@ -369,6 +370,14 @@ class RunFolder:
             return None if data is None else dict(parsed(data))
         except (ValueError, TypeError) as error:
             raise Damaged(f"{kind}/{key} in {self.root} holds no table: delete it and run the same command again.") from error
+
+    def tables(self, kind: str) -> list[dict[str, Any]]:
+        """All stored tables of a kind that are intact, in the order of their keys."""
+        found = []
+        for key in sorted(self.records.keys(kind)):
+            with suppress(StoreError):
+                found += [table] if (table := self.read_table(kind, key)) is not None else []
+        return found
 
     def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> Place:
         """Store tensors of a kind (explanations, worst) under a key, and say where."""
