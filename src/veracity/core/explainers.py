@@ -14,6 +14,7 @@ from torch import Size, Tensor, nn
 from veracity.core.component import Component
 from veracity.core.errors import InputError
 from veracity.core.features import Features
+from veracity.core.inputs import Inputs
 from veracity.core.randomness import Draws
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs
@@ -28,6 +29,8 @@ class Frame(Enum):
     CONCEPTS = "concepts"
     OUTPUT = "output"
     GLOBAL = "global"
+    FEATURES = "features"
+    """Features of a layer: they stay the same under a symmetry of the input."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,23 @@ class Explainer(Component, ABC):
         """Raise on misuse before anything runs; return notes for the reader of the result."""
         return ()
 
+    def own_controls(self, model: nn.Module, inputs: Inputs, seed: int) -> Mapping[str, Explainer]:
+        """Explainers that an audit measures beside this one, by a suffix of its label, from the first model and its inputs."""
+        return {}
+
+
+RANDOM_ENCODER = "random encoder"
+"""The suffix of the control that is fair to features of a layer."""
+
+
+def control_label(label: str, suffix: str) -> str:
+    """The label of a control that belongs to one explainer.
+
+    >>> control_label("layer 3", RANDOM_ENCODER)
+    'layer 3: random encoder'
+    """
+    return f"{label}: {suffix}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Learner(Explainer, ABC):
@@ -192,6 +212,26 @@ class Learner(Explainer, ABC):
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """Rows of plain data that describe what was learnt to a reader; a row may carry a `warning`."""
         return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerExplainer(Explainer, ABC):
+    """An explainer that only reads the output of one `layer` in a pass of the inputs, so that those of several layers share a pass."""
+
+    layer: str = ""
+
+    @property
+    @abstractmethod
+    def place(self) -> str | None:
+        """Where in the output it reads, such as the last token; explainers of one place share a pass. None shares nothing."""
+
+    @abstractmethod
+    def activations(self, model: nn.Module, layers: Sequence[str], inputs: Tensor, structure: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        """What is read of each layer, (N, ...), in one pass."""
+
+    @abstractmethod
+    def from_activations(self, h: Tensor) -> Tensor:
+        """Explanations (N, ...) from what was read of the explainer's own layer."""
 
 
 def learner(explainer: Explainer | None) -> Learner | None:

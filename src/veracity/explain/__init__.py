@@ -45,5 +45,6 @@ from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
 from veracity.explain.shap_explainers import Shap, ShapObject, TreeShap
 from veracity.explain.shap_explanation import GivenShap
+from veracity.explain.sparse import LinearEncoder, SparseFeatures, as_encoder, feature_controls
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family

@@ -118,6 +118,10 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 parts |= zip(some, maps.split(count), strict=True)
                 continue
             for number in some:
+                if block.shares(self.request):
+                    own = partial(copy, number)
+                    parts[number] = block.explain_layer(own, f"{self.key} {pairs[number]}", weight(block.reader.cost))
+                    continue
                 here = slice(number * count, (number + 1) * count)
                 parts[number] = block.explain_with(block.reader if control else copy(number).with_lesson(), self.request, ask[here])
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])

@@ -8,11 +8,11 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need
+from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need, control_label
 from veracity.core.inputs import Inputs
 from veracity.core.settings import check_value
 from veracity.core.training import Training
@@ -51,6 +51,19 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
         if any(fair(control, one) for one in explained) and (control.structured or not structured):
             named.setdefault(control.name, control)
     return named
+
+
+def with_own_controls(explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int) -> dict[str, Explainer]:
+    """The explainers, and beside each the controls that belong to it alone; one that is there already is not added again."""
+    found = dict(explainers)
+    known = {fingerprint.of_json(one.spec()) for one in explainers.values()}
+    for label, explainer in explainers.items():
+        for suffix, control in explainer.own_controls(model, inputs, seed).items():
+            key = fingerprint.of_json(control.spec())
+            if key not in known:
+                found.setdefault(control_label(label, suffix), control)
+                known.add(key)
+    return found
 
 
 RESERVED = {kind.name: kind for kind in CONTROLS}

@@ -191,7 +191,7 @@ class Cell(Part):
     explainer: str
     control: bool
     signed: bool
-    frame: Literal["", "input", "training set", "concepts", "output", "global"] = ""
+    frame: Literal["", "input", "training set", "concepts", "output", "global", "features"] = ""
     categorical: bool = False
     score: str
     start: Count
