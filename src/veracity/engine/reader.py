@@ -91,7 +91,7 @@ class Reader:
         with torch.enable_grad():
             context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training, x.present)
             found = self.explainer.explain(self.view, x.values, targets, context)
-        return x.blank(found.detach())
+        return self.blank(x, found.detach())
 
     def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
@@ -103,7 +103,11 @@ class Reader:
             batch = max(self.budget.rows, len(x))
             context = self.problem.context(self.name, draws, batch, x.structure, self.learnt, self.training, x.present)
             found = self.explainer.explain(recorder, x.values, chosen, context)
-        return x.blank(found.detach()), recorder.scores(len(x))
+        return self.blank(x, found.detach()), recorder.scores(len(x))
+
+    def blank(self, x: Signals, maps: Tensor) -> Tensor:
+        """Maps with 0 where a value of the input does not exist; explanations that are no maps of the input stay."""
+        return x.blank(maps) if self.explainer is not None and self.explainer.frame is Frame.INPUT else maps
 
     def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
         """The mean over `count` draws of a space around each row, the same ones whatever the weights."""
@@ -257,7 +261,7 @@ class Block:
 
         found = ACTIVATIONS.recall(f"{key} {explainer.place} {layers}", frozenset({explainer.layer}), compute)
         self.advance(len(self) * passes)
-        return self.x.blank(explainer.from_activations(found[explainer.layer]).detach())
+        return self.reader.blank(self.x, explainer.from_activations(found[explainer.layer]).detach())
 
     def store_explanation(self, key: str, maps: Callable[[], Tensor]) -> None:
         """Store e(x) of the whole block."""
