@@ -45,7 +45,7 @@ from veracity.engine.preliminaries import (
     pending_lessons,
     skip_impossible,
 )
-from veracity.engine.prepare import AuditPlan, check_classes, check_probabilities, check_requests, reader_notes
+from veracity.engine.prepare import AuditPlan, check_classes, check_probabilities, check_requests, meanings_of, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, JobProgress, bar, weight
 from veracity.engine.resolve import (
@@ -276,7 +276,8 @@ class Audit:
                 if self.precision != "float32":
                     check_resolution(prepared.jobs, self.data)
                 lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
-                store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
+                known = {"facts": tuple(lessons.facts), "meanings": meanings_of(prepared.problem)}
+                store.write_manifest(replace(prepared, **known).manifest(store))
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
                     chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))

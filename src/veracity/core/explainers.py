@@ -177,6 +177,10 @@ class Explainer(Component, ABC):
         """Explainers that an audit measures beside this one, by a suffix of its label, from the first model and its inputs."""
         return {}
 
+    def meanings(self, model: nn.Module, inputs: Inputs) -> list[dict[str, Any]]:
+        """Records of plain data that show what the parts of an explanation stand for, such as the texts on which a feature fires."""
+        return []
+
 
 RANDOM_ENCODER = "random encoder"
 """The suffix of the control that is fair to features of a layer."""

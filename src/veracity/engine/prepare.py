@@ -192,6 +192,7 @@ class AuditPlan:
     facts: tuple[dict[str, Any], ...] = ()
     calibrations: tuple[dict[str, Any], ...] = ()
     labels: Tensor | None = None
+    meanings: tuple[dict[str, Any], ...] = ()
     measured: Mapping[str, int] = field(default_factory=dict)
     """Rows per call that were measured, by `rows_key`."""
 
@@ -219,6 +220,7 @@ class AuditPlan:
             "notes": self.notes,
             "facts": self.facts,
             "calibrations": self.calibrations,
+            **({"meanings": self.meanings} if self.meanings else {}),
             "cells": [entry for job in self.jobs for entry in self.entries(job)],
         }
 
@@ -315,6 +317,15 @@ def check_bound(problem: Problem, jobs: list[Job]) -> None:
                     f"{found.name} explains one fitted model, and the score '{cell.name}' explains others (with other weights): "
                     f"{found.instead}."
                 )
+
+
+def meanings_of(problem: Problem) -> tuple[dict[str, Any], ...]:
+    """What the parts of explanations stand for, as far as explainers can tell; nothing of models that are trained fold by fold."""
+    found: list[dict[str, Any]] = []
+    for name, model in problem.models.items():
+        for label, explainer in problem.explainers.items() if model.place is None else ():
+            found += [{"model": name, "explainer": label, **one} for one in explainer.meanings(model.module, problem.inputs)]
+    return tuple(found)
 
 
 def symmetry_text(space: InputSpace, walk: Walk) -> str:

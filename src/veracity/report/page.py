@@ -17,6 +17,7 @@ from veracity.report.figures.calibration import calibration_plot
 from veracity.report.figures.chart import key, legend
 from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.features import draw_shares, feature_tables
+from veracity.report.figures.meanings import meaning_data
 from veracity.report.figures.ranking import behaviour_data, draw_behaviour
 from veracity.report.figures.tables import OverviewData, overview_data
 from veracity.report.figures.words import draw_words, word_data
@@ -74,6 +75,7 @@ def render(run: Result) -> str:
         features=[(table.model, draw_shares(table, noun)) for table in feature_tables(run.attributions(), models)],
         texts=[(model, draw_words(items)) for model, items in texts.items()],
         unsigned=list(dict.fromkeys(line.label for items in texts.values() for line in items[0].lines if not line.signed)),
+        meanings=[(model, draw("meanings", items)) for model in models if (items := meaning_data(manifest, model))],
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),

@@ -76,6 +76,7 @@ class LinearEncoder(Encoder):
     activation  "relu"; "jumprelu", which keeps what exceeds the `threshold` (m,); "topk", which keeps the `k` largest, if positive;
                 "identity"
     subtract    whether b_dec is subtracted before encoding, as by Bricken et al. 2023; Gemma Scope does not
+    random      whether its directions are random, so that its features stand for nothing
 
     >>> encoder = LinearEncoder(torch.tensor([[1.0, 0.0, -1.0], [0.0, 2.0, 0.0]]), b_dec=torch.tensor([1.0, 0.0]))
     >>> encoder.encode(torch.tensor([[3.0, -1.0], [0.0, 1.0]]))
@@ -91,6 +92,7 @@ class LinearEncoder(Encoder):
     threshold: Tensor | None = None
     k: int | None = None
     subtract: bool = True
+    random: bool = False
     moved: dict[tuple[torch.device, torch.dtype], dict[str, Tensor]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:

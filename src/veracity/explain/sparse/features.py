@@ -18,6 +18,7 @@ from veracity.core.registry import EXPLAINERS
 from veracity.explain.passes import Structure, in_batches
 from veracity.explain.sparse.activations import Position, finite_rows, read_layers
 from veracity.explain.sparse.encoders import Encoder, LinearEncoder, RawActivations, as_encoder
+from veracity.explain.sparse.examples import top_features
 from veracity.explain.wrapper import computed
 from veracity.inputs import as_inputs
 
@@ -103,6 +104,12 @@ class SparseFeatures(LayerExplainer):
             return {}
         return controls_for(self, layer_activations([self], model, inputs)[self.layer], seed)
 
+    def meanings(self, model: nn.Module, inputs: Inputs) -> list[dict[str, Any]]:
+        """The largest features, with the texts and tokens on which they fire; none without a nonlinearity, and none of random ones."""
+        encoder = self.encoder
+        silent = not isinstance(encoder, Encoder) or encoder.signed or (isinstance(encoder, LinearEncoder) and encoder.random)
+        return [] if silent else top_features(self, model, inputs)
+
 
 def feature_controls(explainer: SparseFeatures, model: nn.Module, inputs: Any, *, seed: int = 0) -> dict[str, SparseFeatures]:
     """What features of a layer must be compared with, as explainers of the same layer and token.
@@ -163,13 +170,13 @@ def random_encoder(h: Tensor, z: Tensor, like: Encoder, seed: int = 0) -> Linear
     directions = long_normal(d * m, "random encoder", seed, d, m, device=h.device).reshape(d, m).to(h)
     directions = directions / directions.norm(dim=0)
     if isinstance(like, LinearEncoder) and like.activation == "topk":
-        return LinearEncoder(directions.cpu(), b_dec=centre.cpu(), activation="topk", k=like.k)
+        return LinearEncoder(directions.cpu(), b_dec=centre.cpu(), activation="topk", k=like.k, random=True)
     pre = ((h - centre) @ directions).sort(dim=0, descending=True).values
     fires = (z > 0).sum(0)
     margin = ((pre[:1] - pre[-1:]) / count).clamp(min=1e-6)
     edge = torch.cat((pre[:1] + margin, pre, pre[-1:] - margin))  # the border lies between entries `fires` and `fires` + 1
     border = (edge.gather(0, fires[None]) + edge.gather(0, fires[None] + 1))[0] / 2
-    return LinearEncoder(directions.cpu(), b_enc=-border.cpu(), b_dec=centre.cpu())
+    return LinearEncoder(directions.cpu(), b_enc=-border.cpu(), b_dec=centre.cpu(), random=True)
 
 
 def pca_encoder(h: Tensor, width: int) -> LinearEncoder:
