@@ -173,13 +173,17 @@ class Explainer(Component, ABC):
         """Raise on misuse before anything runs; return notes for the reader of the result."""
         return ()
 
-    def own_controls(self, model: nn.Module, inputs: Inputs, seed: int) -> Mapping[str, Explainer]:
-        """Explainers that an audit measures beside this one, by a suffix of its label, from the first model and its inputs."""
+    @classmethod
+    def own_controls(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+    ) -> Mapping[str, Mapping[str, Explainer]]:
+        """Explainers that an audit measures beside some of this class, by their label and a suffix, from the first model and its inputs."""
         return {}
 
-    def meanings(self, model: nn.Module, inputs: Inputs) -> list[dict[str, Any]]:
-        """Records of plain data that show what the parts of an explanation stand for, such as the texts on which a feature fires."""
-        return []
+    @classmethod
+    def meanings(cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs) -> Mapping[str, list[dict[str, Any]]]:
+        """Records that show what the parts of explanations stand for, such as the texts on which a feature fires, by label."""
+        return {}
 
 
 RANDOM_ENCODER = "random encoder"

@@ -30,7 +30,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.plan import SAME_MODEL, Cell, Job, fusion
 from veracity.engine.predictions import classes_shown
 from veracity.engine.problem import Problem
-from veracity.engine.resolve import Scores
+from veracity.engine.resolve import Scores, by_class
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.explain import bound_inside
@@ -323,8 +323,9 @@ def meanings_of(problem: Problem) -> tuple[dict[str, Any], ...]:
     """What the parts of explanations stand for, as far as explainers can tell; nothing of models that are trained fold by fold."""
     found: list[dict[str, Any]] = []
     for name, model in problem.models.items():
-        for label, explainer in problem.explainers.items() if model.place is None else ():
-            found += [{"model": name, "explainer": label, **one} for one in explainer.meanings(model.module, problem.inputs)]
+        for kind, mine in by_class(problem.explainers).items() if model.place is None else ():
+            told = kind.meanings(mine, model.module, problem.inputs)
+            found += [{"model": name, "explainer": label, **one} for label, records in told.items() for one in records]
     return tuple(found)
 
 

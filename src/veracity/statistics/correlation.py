@@ -78,7 +78,7 @@ def spearman_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> I
 
     >>> found = spearman_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 1.0, 4.0, 3.0, 6.0, 5.0])
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3), found.n
-    (0.829, -0.126, 0.986, 6)
+    (0.829, -0.127, 0.986, 6)
 
     Reference: Bonett and Wright, Sample size requirements for estimating Pearson, Kendall and Spearman correlations (Psychometrika
     2000); Efron and Tibshirani, An introduction to the bootstrap (1993), chapter 11.

@@ -22,6 +22,7 @@ from veracity.core.errors import InputError
 from veracity.core.randomness import Draws
 from veracity.inputs import TextInputs
 from veracity_papers.data import files
+from veracity_papers.zoo.storage import state
 
 VILLES = {"d16": ("d16_h1", "d16_e4", 16, 1), "d64": ("d64_h8", "d64_e4", 64, 8), "d128": ("d128_h4", "d128_e2", 128, 4)}
 """Each model of town names: its file, that of its autoencoder, its width and its heads."""
@@ -202,7 +203,7 @@ class PieceTokenizer:
 
 
 @dataclass(frozen=True)
-class LanguageModel:
+class CausalLM:
     """A causal language model with its tokenizer and the names of its layers."""
 
     name: str
@@ -217,7 +218,7 @@ def town_names() -> list[str]:
     return [name for name in raw.replace("\n", ",").split(",") if len(name) > 2]
 
 
-def load_villes(name: str) -> LanguageModel:
+def load_villes(name: str) -> CausalLM:
     """The model of town names of width "d16", "d64" or "d128"."""
     file, _, width, heads = known(name)
     letters = sorted(set("".join(town_names())))
@@ -227,7 +228,7 @@ def load_villes(name: str) -> LanguageModel:
     shape = Shape(len(tokenizer.pieces), width, 1, heads, len(state["core.PE.weight"]), 4 * width)
     model = SmallLM(shape)
     model.load_state_dict({key: value for key, value in state.items() if key != "lm_head.weight"})  # tied to the embedding
-    return LanguageModel(f"villes-{name}", model.eval(), tokenizer, (VILLES_LAYER,))
+    return CausalLM(f"villes-{name}", model.eval(), tokenizer, (VILLES_LAYER,))
 
 
 def villes_sae(name: str) -> dict[str, Tensor]:
@@ -244,7 +245,7 @@ def known(name: str) -> tuple[str, str, int, int]:
     return VILLES[name]
 
 
-def load_stories() -> LanguageModel:
+def load_stories() -> CausalLM:
     """stories260K: five layers of width 64, 512 tokens."""
     data = files.find("weights/tinystories260k/stories260K.bin", STORIES_ORIGIN).read_bytes()
     width, hidden, layers, heads, few, vocabulary, longest = struct.unpack("7i", data[:28])
@@ -257,7 +258,12 @@ def load_stories() -> LanguageModel:
             part.data.copy_(rest[place : place + part.numel()].reshape(part.shape))
             place += part.numel()
     names = tuple(f"core.layers.{number}" for number in range(layers))
-    return LanguageModel("tinystories260k", model.eval(), story_tokenizer(abs(vocabulary)), names)
+    return CausalLM("tinystories260k", model.eval(), story_tokenizer(abs(vocabulary)), names)
+
+
+def stories_sae(layer: int, width: int) -> dict[str, Tensor]:
+    """The tensors of a shipped autoencoder of stories260K, of width 256 or 1024: see train_sae."""
+    return state(f"tinystories260k-sae-{width}-{layer}")
 
 
 def stored_order(model: SmallLM) -> Iterator[list[Tensor]]:
@@ -286,13 +292,13 @@ def story_tokenizer(size: int) -> PieceTokenizer:
     return PieceTokenizer(tuple(pieces), special=3, scores=tuple(scores), pad_token_id=2, prefix=" ")
 
 
-def texts_of(language: LanguageModel, ids: Tensor) -> TextInputs:
+def texts_of(language: CausalLM, ids: Tensor) -> TextInputs:
     """Texts by their tokens (N, T), of which those of the padding come last."""
     mask = ids != language.tokenizer.pad_token_id
     return TextInputs.of_encoding({"input_ids": ids, "attention_mask": mask.long()}, language.tokenizer)
 
 
-def town_prefixes(language: LanguageModel, count: int, seed: int = 0) -> TextInputs:
+def town_prefixes(language: CausalLM, count: int, seed: int = 0) -> TextInputs:
     """The beginnings of random town names, of two letters up to the whole name; the model says which letter comes next."""
     names = town_names()
     draws = Draws.of(seed, torch.arange(count))
@@ -304,7 +310,7 @@ def town_prefixes(language: LanguageModel, count: int, seed: int = 0) -> TextInp
 
 
 @torch.no_grad()
-def told_stories(language: LanguageModel, count: int, length: int, seed: int = 0) -> Tensor:
+def told_stories(language: CausalLM, count: int, length: int, seed: int = 0) -> Tensor:
     """Tokens (count, length) of stories that the model tells by itself, drawn from its probabilities with keyed random numbers."""
     ids = torch.full((count, 1), language.tokenizer.start)
     drawn = Draws.of(seed, torch.arange(count)).uniform(length, stream="story")
@@ -317,7 +323,7 @@ def told_stories(language: LanguageModel, count: int, length: int, seed: int = 0
     return ids
 
 
-def story_prefixes(language: LanguageModel, count: int, *, least: int = 16, most: int = 48, seed: int = 1) -> TextInputs:
+def story_prefixes(language: CausalLM, count: int, *, least: int = 16, most: int = 48, seed: int = 1) -> TextInputs:
     """The beginnings of told stories, of `least` to `most` tokens."""
     ids = told_stories(language, count, most, seed)
     ends = least + (Draws.of(seed, torch.arange(count)).uniform(1, stream="length") * (most - least + 1)).long()

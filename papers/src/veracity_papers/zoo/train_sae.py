@@ -6,7 +6,10 @@ that none are stored. The first token of a text is left out: its activations are
 
 stories260K learns from stories that it tells by itself. For SmolLM2 (30 layers, GPU):
 
-    python -m veracity_papers.zoo.train_sae smollm2 OUT --widths 4096 16384 --k 32 --tokens 4000000 --device cuda
+    python -m veracity_papers.zoo.train_sae smollm2 OUT --widths 4096 16384 --k 32 --rate 0.0005 \\
+        --tokens 1280000 --length 256 --batch 4096 --rows 64 --steps 2000 --device cuda
+
+It streams IMDb's training reviews in the prompt of the recipe. Put OUT into the data folder as weights/smollm2_sae.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from veracity.core.errors import InputError
 from veracity.core.long_rows import long_normal
 from veracity.core.models import device_of, evaluating
 from veracity.explain.sparse import read_layers
-from veracity_papers.zoo.language_models import LanguageModel, load_stories, told_stories
+from veracity_papers.zoo.language_models import CausalLM, load_stories, told_stories
 from veracity_papers.zoo.scripts import say
 from veracity_papers.zoo.storage import save
 
@@ -134,10 +137,11 @@ def quality(made: Made, stream: Stream, batches: int) -> Quality:
 
 
 @torch.no_grad()
-def activations(language: LanguageModel, ids: Tensor, rows: int, batch: int, seed: int = 0) -> Stream:
+def activations(language: CausalLM, ids: Tensor, rows: int, batch: int, seed: int = 0) -> Stream:
     """Shuffled activations of the tokens of texts (N, T), over and over: `rows` texts go through the model at once."""
     model, mixed = language.model, torch.Generator().manual_seed(seed)
     device, pad = device_of(model), language.tokenizer.pad_token_id
+    pad = language.tokenizer.eos_token_id if pad is None else pad
     while True:
         for part in torch.randperm(len(ids), generator=mixed).split(rows):
             tokens = ids[part].to(device)
@@ -161,17 +165,17 @@ def write(made: Made, found: Quality, name: str, out: Path, training: Training) 
         say({"file": path.name, **kind, **facts, "bytes": path.stat().st_size})
 
 
-def texts(given: argparse.Namespace) -> tuple[LanguageModel, Tensor]:
+def texts(given: argparse.Namespace) -> tuple[CausalLM, Tensor]:
     """The language model, and the tokens (N, T) that it learns from."""
     count = given.tokens // given.length
     if given.model == "tinystories260k":
         language = load_stories()
         parts = [told_stories(language, min(500, count - done), given.length, seed=1000 + done) for done in range(0, count, 500)]
         return language, torch.cat(parts)
-    from veracity_papers.recipes.faithfulness_sae import review_prompts, smollm2  # the recipe knows the prompt
+    from veracity_papers.zoo.prompted import review_prompts, smollm2
 
     language = smollm2(given.device)
-    return language, review_prompts(language.tokenizer, "train", count, given.length)
+    return language, review_prompts(language.tokenizer, "train", count, given.length)[0]
 
 
 def main() -> None:
@@ -195,7 +199,7 @@ def main() -> None:
     language, ids = texts(given)
     language.model.to(given.device)
     if given.layers:
-        language = LanguageModel(language.name, language.model, language.tokenizer, tuple(given.layers))
+        language = CausalLM(language.name, language.model, language.tokenizer, tuple(given.layers))
     say({"texts": len(ids), "seconds": round(time.perf_counter() - start, 1)})
     training = Training(0.0 if given.k else given.l1, given.k, given.rate, given.steps, given.seed)
     held = max(1, len(ids) // 20)

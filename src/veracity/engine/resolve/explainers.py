@@ -57,13 +57,20 @@ def with_own_controls(explainers: Mapping[str, Explainer], model: nn.Module, inp
     """The explainers, and beside each the controls that belong to it alone; one that is there already is not added again."""
     found = dict(explainers)
     known = {fingerprint.of_json(one.spec()) for one in explainers.values()}
-    for label, explainer in explainers.items():
-        for suffix, control in explainer.own_controls(model, inputs, seed).items():
-            key = fingerprint.of_json(control.spec())
-            if key not in known:
-                found.setdefault(control_label(label, suffix), control)
-                known.add(key)
+    for kind, mine in by_class(explainers).items():
+        for label, controls in kind.own_controls(mine, model, inputs, seed).items():
+            for suffix, control in controls.items():
+                key = fingerprint.of_json(control.spec())
+                if key not in known:
+                    found.setdefault(control_label(label, suffix), control)
+                    known.add(key)
     return found
+
+
+def by_class(explainers: Mapping[str, Explainer]) -> dict[type[Explainer], dict[str, Explainer]]:
+    """The explainers of each class, by label."""
+    kinds = dict.fromkeys(type(one) for one in explainers.values())
+    return {kind: {label: one for label, one in explainers.items() if type(one) is kind} for kind in kinds}
 
 
 RESERVED = {kind.name: kind for kind in CONTROLS}

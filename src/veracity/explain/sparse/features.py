@@ -98,17 +98,30 @@ class SparseFeatures(LayerExplainer):
             encoder.check(h[:1], self.layer)
         return encoder.encode(h)
 
-    def own_controls(self, model: nn.Module, inputs: Inputs, seed: int) -> Mapping[str, Explainer]:
+    @classmethod
+    def own_controls(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+    ) -> Mapping[str, Mapping[str, Explainer]]:
         """The controls of `feature_controls`; none for an encoder without a nonlinearity, which is one itself."""
-        if not isinstance(self.encoder, Encoder) or not self.layer or self.encoder.signed:
-            return {}
-        return controls_for(self, layer_activations([self], model, inputs)[self.layer], seed)
+        mine = {label: one for label, one in explainers.items() if isinstance(one, SparseFeatures) and one.sparse}
+        found: dict[str, Mapping[str, Explainer]] = {}
+        for position in dict.fromkeys(one.position for one in mine.values()):
+            alike = {label: one for label, one in mine.items() if one.position == position}
+            h = layer_activations(list(alike.values()), model, inputs)
+            found |= {label: controls_for(one, h[one.layer], seed) for label, one in alike.items()}
+        return found
 
-    def meanings(self, model: nn.Module, inputs: Inputs) -> list[dict[str, Any]]:
+    @classmethod
+    def meanings(cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs) -> Mapping[str, list[dict[str, Any]]]:
         """The largest features, with the texts and tokens on which they fire; none without a nonlinearity, and none of random ones."""
-        encoder = self.encoder
-        silent = not isinstance(encoder, Encoder) or encoder.signed or (isinstance(encoder, LinearEncoder) and encoder.random)
-        return [] if silent else top_features(self, model, inputs)
+        mine = {label: one for label, one in explainers.items() if isinstance(one, SparseFeatures) and one.sparse}
+        named = {label: one for label, one in mine.items() if not getattr(one.encoder, "random", False)}
+        return top_features(named, model, inputs)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there is an encoder with a nonlinearity."""
+        return isinstance(self.encoder, Encoder) and bool(self.layer) and not self.encoder.signed
 
 
 def feature_controls(explainer: SparseFeatures, model: nn.Module, inputs: Any, *, seed: int = 0) -> dict[str, SparseFeatures]:
