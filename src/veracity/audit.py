@@ -45,7 +45,7 @@ from veracity.engine.preliminaries import (
     pending_lessons,
     skip_impossible,
 )
-from veracity.engine.prepare import AuditPlan, check_classes, check_probabilities, check_requests, reader_notes
+from veracity.engine.prepare import AuditPlan, check_classes, check_probabilities, check_requests, meanings_of, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, JobProgress, bar, weight
 from veracity.engine.resolve import (
@@ -70,6 +70,7 @@ from veracity.engine.resolve import (
     named_labels,
     prepare_explainer,
     usual_rows,
+    with_own_controls,
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
@@ -172,7 +173,8 @@ class Audit:
     walk         how to explore the symmetry; all of it up to 512 elements, else 50 random ones, unless given
     target       which output is explained: "predicted", "label", a class number, Segmentation(index=...), Token(position=..., id=...),
                  another Target, or a function of the output
-    controls     whether the controls (random, constant, edges) stand beside the explainers
+    controls     whether the controls (random, constant, edges; for features of a layer a random encoder, raw activations and principal
+                 components) stand beside the explainers
     companions   whether self-agreement and what the scores assume of the models are measured along
     reference    samples for explainers that need some, and for the reference values of a table's columns (else those of `training`)
     training     (examples, labels) for explanations by examples and by concepts
@@ -274,7 +276,8 @@ class Audit:
                 if self.precision != "float32":
                     check_resolution(prepared.jobs, self.data)
                 lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
-                store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
+                known = {"facts": tuple(lessons.facts), "meanings": meanings_of(prepared.problem)}
+                store.write_manifest(replace(prepared, **known).manifest(store))
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
                     chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))
@@ -446,11 +449,13 @@ class Audit:
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
-        problem = Problem(models, inputs, one.explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
+        first = next(iter(models.values())).module
+        explainers = with_own_controls(one.explainers, first, inputs, one.seed) if self.controls else one.explainers
+        problem = Problem(models, inputs, explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
         problem = replace(problem, features=one.features, precision=self.precision)
         check_classes(problem, labels)
         readings = check_probabilities(problem, one.scores.named)
-        with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
+        with bar("trying explainers", len(every) * len(explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, advance)

@@ -83,6 +83,11 @@ class TestAngle(MeasureConformance):
         return measures.angle
 
 
+class TestCosineDistance(MeasureConformance):
+    def measure(self) -> Measure:
+        return measures.cosine_distance
+
+
 class TestL2(MeasureConformance):
     def measure(self) -> Measure:
         return measures.l2

@@ -29,6 +29,8 @@ class Frame(Enum):
     CONCEPTS = "concepts"
     OUTPUT = "output"
     GLOBAL = "global"
+    FEATURES = "features"
+    """Features of a layer: they stay the same under a symmetry of the input."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,31 @@ class Explainer(Component, ABC):
         """Raise on misuse before anything runs; return notes for the reader of the result."""
         return ()
 
+    @classmethod
+    def own_controls(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+    ) -> Mapping[str, Mapping[str, Explainer]]:
+        """Explainers that an audit measures beside some of this class, by their label and a suffix, from the first model and its inputs."""
+        return {}
+
+    @classmethod
+    def meanings(cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs) -> Mapping[str, list[dict[str, Any]]]:
+        """Records that show what the parts of explanations stand for, such as the texts on which a feature fires, by label."""
+        return {}
+
+
+RANDOM_ENCODER = "random encoder"
+"""The suffix of the control that is fair to features of a layer."""
+
+
+def control_label(label: str, suffix: str) -> str:
+    """The label of a control that belongs to one explainer.
+
+    >>> control_label("layer 3", RANDOM_ENCODER)
+    'layer 3: random encoder'
+    """
+    return f"{label}: {suffix}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Learner(Explainer, ABC):
@@ -230,6 +257,26 @@ class Learner(Explainer, ABC):
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """Rows of plain data that describe what was learnt to a reader; a row may carry a `warning`."""
         return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerExplainer(Explainer, ABC):
+    """An explainer that only reads the output of one `layer` in a pass of the inputs, so that those of several layers share a pass."""
+
+    layer: str = ""
+
+    @property
+    @abstractmethod
+    def place(self) -> str | None:
+        """Where in the output it reads, such as the last token; explainers of one place share a pass. None shares nothing."""
+
+    @abstractmethod
+    def activations(self, model: nn.Module, layers: Sequence[str], inputs: Tensor, structure: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        """What is read of each layer, (N, ...), in one pass."""
+
+    @abstractmethod
+    def from_activations(self, h: Tensor) -> Tensor:
+        """Explanations (N, ...) from what was read of the explainer's own layer."""
 
 
 def learner(explainer: Explainer | None) -> Learner | None:

@@ -30,7 +30,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.plan import SAME_MODEL, Cell, Job, fusion
 from veracity.engine.predictions import classes_shown
 from veracity.engine.problem import Problem
-from veracity.engine.resolve import Scores
+from veracity.engine.resolve import Scores, by_class
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.explain import bound_inside
@@ -192,6 +192,7 @@ class AuditPlan:
     facts: tuple[dict[str, Any], ...] = ()
     calibrations: tuple[dict[str, Any], ...] = ()
     labels: Tensor | None = None
+    meanings: tuple[dict[str, Any], ...] = ()
     measured: Mapping[str, int] = field(default_factory=dict)
     """Rows per call that were measured, by `rows_key`."""
 
@@ -219,6 +220,7 @@ class AuditPlan:
             "notes": self.notes,
             "facts": self.facts,
             "calibrations": self.calibrations,
+            **({"meanings": self.meanings} if self.meanings else {}),
             "cells": [entry for job in self.jobs for entry in self.entries(job)],
         }
 
@@ -315,6 +317,16 @@ def check_bound(problem: Problem, jobs: list[Job]) -> None:
                     f"{found.name} explains one fitted model, and the score '{cell.name}' explains others (with other weights): "
                     f"{found.instead}."
                 )
+
+
+def meanings_of(problem: Problem) -> tuple[dict[str, Any], ...]:
+    """What the parts of explanations stand for, as far as explainers can tell; nothing of models that are trained fold by fold."""
+    found: list[dict[str, Any]] = []
+    for name, model in problem.models.items():
+        for kind, mine in by_class(problem.explainers).items() if model.place is None else ():
+            told = kind.meanings(mine, model.module, problem.inputs)
+            found += [{"model": name, "explainer": label, **one} for label, records in told.items() for one in records]
+    return tuple(found)
 
 
 def symmetry_text(space: InputSpace, walk: Walk) -> str:

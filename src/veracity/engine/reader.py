@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, error_text
-from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, learner
+from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, LayerExplainer, learner
 from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
@@ -22,7 +22,7 @@ from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
 from veracity.core.transfer import fetch, send
 from veracity.core.walks import Ask
 from veracity.engine.later import Later
-from veracity.engine.memory import MEMORY, Budget, Readings
+from veracity.engine.memory import ACTIVATIONS, MEMORY, Budget, Readings
 from veracity.engine.plan import Job
 from veracity.engine.preliminaries import LEARNT
 from veracity.engine.problem import AuditedModel, Problem
@@ -105,7 +105,7 @@ class Reader:
         with torch.enable_grad():
             context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training, x.present)
             found = self.explainer.explain(self.view, x.values, targets, context)
-        return x.blank(found.detach())
+        return self.blank(x, found.detach())
 
     def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
@@ -117,7 +117,11 @@ class Reader:
             batch = max(self.budget.rows, len(x))
             context = self.problem.context(self.name, draws, batch, x.structure, self.learnt, self.training, x.present)
             found = self.explainer.explain(recorder, x.values, chosen, context)
-        return x.blank(found.detach()), recorder.scores(len(x))
+        return self.blank(x, found.detach()), recorder.scores(len(x))
+
+    def blank(self, x: Signals, maps: Tensor) -> Tensor:
+        """Maps with 0 where a value of the input does not exist; explanations that are no maps of the input stay."""
+        return x.blank(maps) if self.explainer is not None and self.explainer.frame is Frame.INPUT else maps
 
     def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
         """The mean over `count` draws of a space around each row, the same ones whatever the weights."""
@@ -232,7 +236,9 @@ class Block:
             draws = Draws.of(self.seed, self.numbers[part])
             parts.append(self.reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
 
-        if given is None:
+        if given is None and self.shares(request):
+            parts.append(self.explain_layer(lambda: self.reader, self.key))
+        elif given is None:
             self.budget.spend(len(self), self.rows_each * request.repeats, some)
         maps = torch.cat(parts)
         self.guard.check()
@@ -240,6 +246,36 @@ class Block:
             self.later(partial(self.store_explanation, key, fetch(maps)))
         self.maps[key] = maps
         return maps
+
+    def shares(self, request: Request) -> bool:
+        """Whether the explainer shares its pass with those of other layers."""
+        explainer = self.explainer
+        return isinstance(explainer, LayerExplainer) and explainer.place is not None and request.smoothing is None
+
+    def explain_layer(self, reader: Callable[[], Reader], key: str, passes: int = 0) -> Tensor:
+        """Explanations of the block by the activations of a layer; one pass reads the layers of all such explainers.
+
+        `key` names the model and its weights; `passes` is how many to report for each sample.
+        """
+        explainer = self.explainer
+        if not isinstance(explainer, LayerExplainer):
+            raise InputError("Only an explainer of a layer shares its pass.")
+        alike = [one for one in self.problem.explainers.values() if isinstance(one, LayerExplainer) and one.place == explainer.place]
+        layers = list(dict.fromkeys(one.layer for one in alike))
+
+        def compute(_missing: frozenset[str]) -> dict[str, Tensor]:
+            view, parts = reader().view, list[dict[str, Tensor]]()
+
+            def some(part: slice) -> None:
+                x = self.x[part]
+                parts.append(explainer.activations(view, layers, x.values, x.structure))
+
+            self.budget.spend(len(self), 1, some)
+            return {layer: torch.cat([part[layer] for part in parts]) for layer in layers}
+
+        found = ACTIVATIONS.recall(f"{key} {explainer.place} {layers}", frozenset({explainer.layer}), compute)
+        self.advance(len(self) * passes)
+        return self.reader.blank(self.x, explainer.from_activations(found[explainer.layer]).detach())
 
     def store_explanation(self, key: str, maps: Callable[[], Tensor]) -> None:
         """Store e(x) of the whole block."""

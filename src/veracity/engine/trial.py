@@ -26,7 +26,7 @@ from veracity.core.settings import short_repr
 from veracity.core.snapshot import ModelSnapshot
 from veracity.core.targets import Class, Outputs
 from veracity.engine.admission import mixing_note
-from veracity.engine.memory import MEMORY, Budget
+from veracity.engine.memory import Budget, forget_outputs
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.explain import Foreign
 from veracity.explain.maps import apart
@@ -66,7 +66,7 @@ class Guard:
         except BaseException:
             if self.before is not None and self.before.changes():
                 self.before.restore()
-                MEMORY.forget()  # some outputs may be those of the changed model
+                forget_outputs()  # some outputs may be those of the changed model
             raise
         self.check()
 
@@ -82,7 +82,7 @@ class Guard:
         self.before.restore()
         blamed = [what for what in changed if what not in own]
         if blamed:
-            MEMORY.forget()
+            forget_outputs()
             rest = f" and {len(blamed) - NAMED} more" if len(blamed) > NAMED else ""
             raise ChangedModelError(
                 f"{self.label} changes the model that it explains ({', '.join(blamed[:NAMED])}{rest}), which was restored: let it work "

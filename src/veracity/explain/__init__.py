@@ -48,6 +48,7 @@ from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
 from veracity.explain.shap_explainers import Shap, ShapObject, TreeShap
 from veracity.explain.shap_explanation import GivenShap
+from veracity.explain.sparse import LinearEncoder, SparseFeatures, as_encoder, feature_controls
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
 from veracity.explain.text_controls import Position, WordFrequency

@@ -1,6 +1,6 @@
 """Distances between explanations, of which smaller is more similar.
 
-The first five compare entry by entry; the Wasserstein distances ask how far values, or the mass of a map, must travel.
+The first six compare entry by entry; the Wasserstein distances ask how far values, or the mass of a map, must travel.
 `as_distance` turns any measure into a distance, and `normalised` brings explanations to one scale.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction, Measure, measure
 from veracity.core.settings import Count
-from veracity.measure.rows import as_maps, rows
+from veracity.measure.rows import as_maps, rows, unit_scale
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 
@@ -61,6 +61,23 @@ def angle(a: Tensor, b: Tensor) -> Tensor:
     u, v = a / length_a, b / length_b
     radians = 2.0 * torch.atan2((u - v).norm(dim=1), (u + v).norm(dim=1))
     return torch.where(((length_a == 0) & (length_b == 0))[:, 0], 0.0, radians)
+
+
+@measure("cosine_distance", direction=Direction.LOWER, range=(0.0, 2.0), reference="Hedström et al. 2025 (TMLR), section 6.4")
+def cosine_distance(a: Tensor, b: Tensor) -> Tensor:
+    """One minus the cosine of the angle between two explanations.
+
+    1 - <a, b> / (|a| |b|) = |u - v|^2 / 2 with u = a / |a| and v = b / |b|, from (N, ...) and (N, ...) to (N,): exactly zero for
+    equal ones. Undefined if both are zero. If only one is zero, they have no feature in common, and the distance is 1, as of
+    orthogonal vectors: the largest distance between features that are not negative.
+
+    >>> cosine_distance(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[4.0, 3.0], [1.0, 1.0]]))
+    tensor([0.0400, 1.0000], dtype=torch.float64)
+    """
+    a, b = (unit_scale(x) for x in rows(a, b))
+    length_a, length_b = (x.norm(dim=1, keepdim=True) for x in (a, b))
+    apart = ((a / length_a - b / length_b).square().sum(dim=1) / 2.0).clamp(max=2.0)
+    return torch.where(((length_a == 0) != (length_b == 0))[:, 0], 1.0, apart)
 
 
 @measure("mse", direction=Direction.LOWER, range=(0.0, math.inf))

@@ -18,6 +18,7 @@ from veracity.report.figures.chart import key, legend
 from veracity.report.figures.classes import class_pictures, draw_classes
 from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.features import draw_shares, feature_tables
+from veracity.report.figures.meanings import meaning_data
 from veracity.report.figures.ranking import behaviour_data, draw_behaviour
 from veracity.report.figures.tables import OverviewData, overview_data
 from veracity.report.figures.words import draw_words, word_data
@@ -77,6 +78,7 @@ def render(run: Result) -> str:
         texts=[(model, draw_words(items)) for model, items in texts.items()],
         classes=[(model, draw_classes(data)) for model in models if (data := class_pictures(pictures, model))],
         unsigned=list(dict.fromkeys(line.label for items in texts.values() for line in items[0].lines if not line.signed)),
+        meanings=[(model, draw("meanings", items)) for model in models if (items := meaning_data(manifest, model))],
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),

@@ -21,6 +21,7 @@ FRAMES = {
     "concepts": "Concepts",
     "output": "Outputs",
     "global": "Whole models",
+    "features": "Features of a layer",
 }
 """What explanations are called by the frame in which they live, in the order of the page."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -197,8 +197,10 @@ class Result:
         ]
         return pd.concat(frames, ignore_index=True)
 
-    def differences(self, score: str, between: str = "explainers") -> pd.DataFrame:
+    def differences(self, score: str, between: str = "explainers", among: Collection[str] | None = None) -> pd.DataFrame:
         """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals.
+
+        `among` names the explainers or models to compare: the intervals are simultaneous over their pairs alone.
 
         A difference that is the same for all samples has an interval without width: it is not ranked, and `unseen` is the largest
         share of the population that may differ without having been seen. Of medians, `bound` is "at least" or "at most" where
@@ -213,7 +215,7 @@ class Result:
             )
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
         rows = []
-        chosen = self._of(score)
+        chosen = [one for one in self._of(score) if among is None or getattr(one, own) in among]
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
             values = {getattr(one, own): one.per_sample for one in alike}

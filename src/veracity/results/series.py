@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.errors import StoreError
-from veracity.core.explainers import Frame
+from veracity.core.explainers import RANDOM_ENCODER, Frame, control_label
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured, SampleNotes, per_sample_mean
 from veracity.core.walks import Sampling
@@ -182,6 +182,8 @@ def null_of(one: Series) -> str:
         return "random_concepts" if one.categorical else "random_sensitivities"
     if one.frame == Frame.GLOBAL.value:
         return "random_global"
+    if one.frame == Frame.FEATURES.value:
+        return control_label(one.explainer, RANDOM_ENCODER)
     return "random_gaussian" if one.signed else "random_uniform"
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from veracity.studies.meta import MetaEvaluation, MetaResult
     from veracity.studies.result import StudyResult, load
     from veracity.studies.several import Audits, JointResult
+    from veracity.studies.sparse_features import sae_report, sparsity_correlation
     from veracity.studies.symmetry_scan import Scan, scan
 
 __getattr__, __dir__ = lazy(__name__)

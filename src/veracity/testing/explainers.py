@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.explainers import Context, Explainer, Frame
+from veracity.core.models import View
 from veracity.core.randomness import Draws
 
 
@@ -160,12 +161,12 @@ class ExplainerConformance(ABC):
                 torch.testing.assert_close(found.cpu(), self.explain(), rtol=1e-2, atol=1e-3 * float(self.explain().abs().max()))
 
 
-class CountingModel(nn.Module):
+class CountingModel(View):
     """A model that counts the rows of its forward and backward passes, and fails in call number `fails_at`."""
 
     def __init__(self, model: nn.Module, fails_at: int | None = None) -> None:
-        super().__init__()
-        self.model, self.fails_at = model, fails_at
+        super().__init__(model)
+        self.fails_at = fails_at
         self.log: dict[str, list[int]] = {"forward": [], "backward": []}
 
     def forward(self, inputs: Tensor) -> Tensor:

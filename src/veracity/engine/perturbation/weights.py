@@ -124,6 +124,10 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 parts |= zip(some, maps.split(count), strict=True)
                 continue
             for number in some:
+                if block.shares(self.request):
+                    own = partial(copy, number)
+                    parts[number] = block.explain_layer(own, f"{self.key} {pairs[number]}", weight(block.reader.cost))
+                    continue
                 here = slice(number * count, (number + 1) * count)
                 reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
                 parts[number] = block.explain_with(reader, self.request, ask[here])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from veracity.engine.resolve.explainers import check_given, check_needs, labelled, prepare_explainer
+from veracity.engine.resolve.explainers import by_class, check_given, check_needs, labelled, prepare_explainer, with_own_controls
 from veracity.engine.resolve.inputs import as_data, as_labels, as_reference, as_tensor, class_names, named_labels, usual_rows
 from veracity.engine.resolve.models import as_models
 from veracity.engine.resolve.scores import Scores, all_scores, check_asked

@@ -8,11 +8,11 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need
+from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need, control_label
 from veracity.core.inputs import Inputs
 from veracity.core.settings import check_value
 from veracity.core.training import Training
@@ -51,6 +51,26 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
         if any(fair(control, one) for one in explained) and (control.structured or not structured):
             named.setdefault(control.name, control)
     return named
+
+
+def with_own_controls(explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int) -> dict[str, Explainer]:
+    """The explainers, and beside each the controls that belong to it alone; one that is there already is not added again."""
+    found = dict(explainers)
+    known = {fingerprint.of_json(one.spec()) for one in explainers.values()}
+    for kind, mine in by_class(explainers).items():
+        for label, controls in kind.own_controls(mine, model, inputs, seed).items():
+            for suffix, control in controls.items():
+                key = fingerprint.of_json(control.spec())
+                if key not in known:
+                    found.setdefault(control_label(label, suffix), control)
+                    known.add(key)
+    return found
+
+
+def by_class(explainers: Mapping[str, Explainer]) -> dict[type[Explainer], dict[str, Explainer]]:
+    """The explainers of each class, by label."""
+    kinds = dict.fromkeys(type(one) for one in explainers.values())
+    return {kind: {label: one for label, one in explainers.items() if type(one) is kind} for kind in kinds}
 
 
 RESERVED = {kind.name: kind for kind in CONTROLS}

@@ -191,7 +191,7 @@ class Cell(Part):
     explainer: str
     control: bool
     signed: bool
-    frame: Literal["", "input", "training set", "concepts", "output", "global"] = ""
+    frame: Literal["", "input", "training set", "concepts", "output", "global", "features"] = ""
     categorical: bool = False
     score: str
     start: Count
@@ -282,6 +282,27 @@ class Calibration(Part):
         return self
 
 
+class MeaningLine(Part):
+    """Some words of a sample, and how strongly a feature fires on each; `cut` says whether words before them are left out."""
+
+    sample: Count
+    words: list[str]
+    values: list[float]
+    peak: Count
+    cut: bool = False
+
+
+class Meaning(Part):
+    """What a feature of a layer stands for: its mean, the share of tokens on which it fires, and where it fires most."""
+
+    model: str
+    explainer: str
+    feature: Count
+    mean: float
+    fires: float
+    lines: list[MeaningLine]
+
+
 class AuditManifest(Shared):
     """The manifest of an audit."""
 
@@ -296,6 +317,7 @@ class AuditManifest(Shared):
     facts: list[dict[str, Plain]] | None = None
     calibrations: list[Calibration] | None = None
     strict: list[Strict] | None = None
+    meanings: list[Meaning] | None = None
     cells: list[Cell]
 
     @model_validator(mode="after")

@@ -1,0 +1,174 @@
+"""What users of sparse autoencoders expect beside GEF: the quality of a dictionary, and whether sparsity has to do with faithfulness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from veracity.core.errors import InputError
+from veracity.core.explainers import Frame
+from veracity.core.inputs import Inputs, Signals, samples_on
+from veracity.core.models import device_of, evaluating, layer_of, real_positions
+from veracity.explain.passes import hooks
+from veracity.explain.sparse import Activations, Encoder, SparseFeatures, read_layers
+from veracity.inputs import as_inputs
+from veracity.models import readable_output
+from veracity.models.base import scores_in
+from veracity.results import Result
+from veracity.scores.gef import Alignment
+from veracity.statistics.correlation import spearman_interval
+
+LOSSES = ["loss", "loss_decoded", "loss_zero", "loss_recovered"]
+REPORT = ["explainer", "layer", "width", "l0", "explained_variance", *LOSSES, "dead", "tokens"]
+ROWS = 16
+
+
+@torch.no_grad()
+def sae_report(
+    explainers: Mapping[str, SparseFeatures], model: nn.Module, inputs: Any, *, labels: Tensor | None = None, skip: int = 0
+) -> pd.DataFrame:
+    """How good encoders are at what they are trained for, one row per explainer, over the tokens of some inputs.
+
+    l0                  features that fire per token
+    explained_variance  1 - sum |h - g(z(h))|^2 / sum |h - mean h|^2
+    loss                cross-entropy of the next token, or of the `labels` (samples,)
+    loss_decoded        the same if the layer's output is replaced by g(z(h))
+    loss_zero           the same if it is replaced by zeros
+    loss_recovered      (loss_zero - loss_decoded) / (loss_zero - loss): 1 if nothing is lost
+    dead                the share of features that never fire
+
+    The first `skip` tokens of each text are neither counted nor replaced. An encoder without a decoder has NaN in the columns that need it.
+    """
+    data, table = as_inputs(inputs), []
+    module = data.adapt(model)
+    with evaluating(module):
+        module, _ = readable_output(module, samples_on(data, torch.zeros(1, dtype=torch.long), device_of(model)).through(module))
+        plain = mean_loss(module, data, labels, skip)
+        zeros = {
+            layer: mean_loss(module, data, labels, skip, torch.zeros_like, layer) for layer in {one.layer for one in explainers.values()}
+        }
+        for label, one in explainers.items():
+            found = dictionary_quality(one, module, data, skip)
+            decoded, zero = float("nan"), zeros[one.layer]
+            if np.isfinite(found["explained_variance"]):
+                decoded = mean_loss(module, data, labels, skip, partial(decode, one.encoder), one.layer)
+            recovered = (zero - decoded) / (zero - plain) if zero != plain else float("nan")
+            losses = dict(zip(LOSSES, (plain, decoded, zero, recovered), strict=True))
+            table.append({"explainer": label, "layer": one.layer, **found, **losses})
+    return pd.DataFrame(table, columns=REPORT)
+
+
+def decode(encoder: Encoder, h: Tensor) -> Tensor | None:
+    """g(z(h))."""
+    return encoder.decode(encoder.encode(h))
+
+
+def dictionary_quality(explainer: SparseFeatures, module: nn.Module, data: Inputs, skip: int) -> dict[str, float]:
+    """Width, L0, explained variance, and the share of dead features."""
+    encoder: Encoder = explainer.encoder
+    tokens, active, rest = 0, 0.0, 0.0
+    fired, sums, squares = torch.zeros(0), torch.zeros(0), 0.0
+    for part in torch.arange(data.size()).split(ROWS):
+        x = samples_on(data, part, device_of(module))
+        h = kept_tokens(read_layers(module, [explainer.layer], x.values, x.structure)[explainer.layer], skip)
+        z = explainer.from_activations(h)
+        back = encoder.decode(z)
+        if not len(fired):
+            fired = torch.zeros(z.shape[1], dtype=torch.bool, device=z.device)
+            sums = torch.zeros(h.shape[1], dtype=torch.float64, device=h.device)
+        tokens, active, fired = tokens + len(h), active + float((z != 0).sum()), fired | (z != 0).any(0)
+        sums, squares = sums + h.double().sum(0), squares + float(h.double().square().sum())
+        rest = rest + float((h - back).double().square().sum()) if back is not None else np.nan
+    whole = squares - float(sums.square().sum()) / max(tokens, 1)
+    dead = float((~fired).float().mean())
+    variance = 1.0 - rest / whole if whole > 0 else np.nan
+    return {"width": len(fired), "l0": active / max(tokens, 1), "explained_variance": variance, "dead": dead, "tokens": tokens}
+
+
+def kept_mask(found: Activations, skip: int) -> Tensor:
+    """Which positions (N, T) are tokens after the first `skip` ones."""
+    real = torch.ones(found.values.shape[:2], dtype=torch.bool, device=found.values.device) if found.real is None else found.real
+    return real & (real.cumsum(1) > skip) if not found.rows else real
+
+
+def kept_tokens(found: Activations, skip: int) -> Tensor:
+    """The activations (tokens, d) of those positions."""
+    return found.values[kept_mask(found, skip)]
+
+
+def mean_loss(module: nn.Module, data: Inputs, labels: Tensor | None, skip: int, change: Any = None, layer: str = "") -> float:
+    """The mean cross-entropy over tokens or samples, with the output of a layer replaced by a function of it; NaN if none is known."""
+    total, count = 0.0, 0
+    for part in torch.arange(data.size()).split(ROWS):
+        x = samples_on(data, part, device_of(module))
+        real = real_positions(module, x.values, *x.structure)
+
+        def replaced(_module: nn.Module, _args: Any, output: Any, real: Tensor | None = real) -> Any:
+            h = output[0] if isinstance(output, (tuple, list)) else output
+            found = Activations(h if h.ndim == 3 else h[:, None], real if h.ndim == 3 else None, rows=h.ndim == 2)
+            mask = kept_mask(found, skip)
+            new = found.values.clone()
+            new[mask] = change(found.values[mask]).to(h)
+            new = new if h.ndim == 3 else new[:, 0]
+            return (new, *output[1:]) if isinstance(output, (tuple, list)) else new
+
+        with hooks([layer_of(module, layer).register_forward_hook(replaced)] if change is not None else []):
+            scores = scores_in(x.through(module))
+        summed, here = cross_entropy(scores, x, None if labels is None else labels[part].to(scores.device), real)
+        total, count = total + summed, count + here
+    return total / count if count else float("nan")
+
+
+def cross_entropy(scores: Tensor, x: Signals, labels: Tensor | None, real: Tensor | None) -> tuple[float, int]:
+    """The summed cross-entropy and its number of terms: of labels, or of the next tokens of texts."""
+    if labels is not None:
+        if scores.ndim != 2:
+            raise InputError(f"Labels belong to scores (samples, classes), but the model gives {tuple(scores.shape)}: leave labels out.")
+        return float(functional.cross_entropy(scores.double(), labels, reduction="sum")), len(labels)
+    if scores.ndim != 3 or not x.structure or x.structure[0].shape != scores.shape[:2]:
+        return 0.0, 0
+    ids = x.structure[0]
+    follows = (torch.ones_like(ids, dtype=torch.bool) if real is None else real)[:, 1:]
+    lost = functional.cross_entropy(scores[:, :-1].transpose(1, 2).double(), ids[:, 1:], reduction="none")
+    return float(lost[follows].sum()), int(follows.sum())
+
+
+def sparsity_correlation(
+    result: Result, score: str = "fast_gef", *, explainers: Sequence[str] | None = None, sparsity: Literal["l0", "l1"] = "l1"
+) -> pd.DataFrame:
+    """Spearman's correlation, over samples, of the sparsity of features and their score, with its interval.
+
+    Sparsity is the sum of the features' magnitudes ("l1", as in Figure 10 of the GEF paper) or the number that fire ("l0"). One row per
+    model and explainer of features, and one row "all" per model, over all of them together, whose interval leaves out one sample with
+    all of its explanations at a time.
+    """
+    wanted = [one for one in result.series if one.score == score and one.frame == Frame.FEATURES.value]
+    chosen = [one for one in wanted if explainers is None or one.explainer in explainers]
+    if not chosen:
+        raise InputError(f"The run has no features of a layer with the score '{score}': run SparseFeatures with it, or name others.")
+    if not isinstance(result.score(score), Alignment):
+        raise InputError(f"The correlation with sparsity is of fast_gef or gef, and '{score}' is something else.")
+    rows = []
+    for model in dict.fromkeys(one.model for one in chosen):
+        mine, sparse, values = [one for one in chosen if one.model == model], [], []
+        for one in mine:
+            z = result.explanations(model, one.explainer)[torch.from_numpy(one.samples)].flatten(1).double()
+            sparse.append((z.abs().sum(1) if sparsity == "l1" else (z != 0).double().sum(1)).numpy())
+            values.append(one.per_sample)
+            rows.append({"model": model, "explainer": one.explainer, **interval_of(sparse[-1], values[-1], result.confidence)})
+        if len(mine) > 1 and len({len(one) for one in values}) == 1:
+            rows.append({"model": model, "explainer": "all", **interval_of(np.stack(sparse, 1), np.stack(values, 1), result.confidence)})
+    return pd.DataFrame(rows, columns=["model", "explainer", "correlation", "low", "high", "n"])
+
+
+def interval_of(sparse: Any, values: Any, confidence: float) -> dict[str, float]:
+    """The correlation as columns of a table."""
+    found = spearman_interval(sparse, values, confidence)
+    return {"correlation": found.value, "low": found.low, "high": found.high, "n": found.n}
