@@ -36,11 +36,14 @@ ON_TABLES = ("permutation_importance", "shap", "tree_shap")
 OF_TRANSFORMERS = ("attention", "attention_rollout")
 """Explainers that need layers of attention."""
 
+OF_TEXTS = ("llm_x",)
+"""Explainers that need texts, and a language model: see test_llm_x.py."""
+
 HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
 """Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""
 
 
-NAMES = [name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS]
+NAMES = [name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS + OF_TEXTS]
 
 
 class TestRegistered(ExplainerConformance):

@@ -39,7 +39,9 @@ from veracity.explain.gradients import (
 from veracity.explain.graph_explainer import GraphExplainer
 from veracity.explain.importances import Importances, PermutationImportance
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
+from veracity.explain.language_model import LanguageModel
 from veracity.explain.lime import Lime, SuperpixelLime
+from veracity.explain.llm_x import LanguageModelExplainer
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
