@@ -23,9 +23,7 @@ def test_without_a_reader_of_gguf_files_the_command_is_named(monkeypatch: pytest
     path.write_bytes(b"GGUF")
     monkeypatch.setattr(smollm2, "weights_file", lambda: path)
     monkeypatch.setattr("veracity.explain.language_model.find_spec", lambda name: None)
-    with pytest.raises(
-        InputError, match=r"is a GGUF file, and gguf and accelerate to read it are not installed: pip install gguf accelerate\."
-    ):
+    with pytest.raises(InputError, match="gguf and accelerate to read it are not installed: pip install gguf accelerate"):
         smollm2.load_smollm2()
 
 

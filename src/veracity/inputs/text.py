@@ -326,6 +326,31 @@ class GatedText(View):
         mask = dict(zip(self.carried, carried, strict=False)).get("attention_mask")
         return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
 
+    def extended(self, tokens: Tensor, *inputs: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The inputs with the same tokens (L,), which have no gate, after the last token of every text; and its position (N,)."""
+        gates, ids, units, *carried = inputs
+        count = len(tokens)
+        limit = getattr(getattr(unwrap(self.model), "config", None), "max_position_embeddings", None)
+        if isinstance(limit, int) and 0 < limit < ids.shape[1] + count:
+            raise InputError(
+                f"The longest text has {ids.shape[1]} tokens, and {count} more follow it, but the model takes {limit}: shorten the texts, "
+                f"or pass TextInputs(..., length={limit - count}, truncate=True)."
+            )
+        real = self.real_positions(gates, ids, units, *carried).long()
+        last = (real * torch.arange(1, ids.shape[1] + 1, device=ids.device)).amax(1) - 1
+        place = torch.arange(ids.shape[1] + count, device=ids.device).expand(len(ids), -1)
+        after = place - last[:, None] - 1  # 0 for the first new token
+        new = (after >= 0) & (after < count)
+        source = torch.where(after < count, place, place - count).clamp(max=ids.shape[1] - 1)
+
+        def longer(part: Tensor, filled: Tensor | int) -> Tensor:
+            return torch.where(new, filled, part.gather(1, source)).to(part.dtype)
+
+        chosen = tokens.to(ids)[after.clamp(0, count - 1)] if count else ids.new_zeros(1)
+        named = zip(self.carried, carried, strict=False)
+        masks = [longer(part, int(name == "attention_mask")) if part.shape == ids.shape else part for name, part in named]
+        return (gates, longer(ids, chosen), longer(units, FIXED), *masks, *carried[len(self.carried) :]), last
+
     def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Any:
         """The model's scores for gated tokens."""
         embedding = word_embedding(self.model)
