@@ -3,6 +3,7 @@
 from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlusion
 from veracity.explain.attention import Attention, AttentionRollout
 from veracity.explain.cam_objects import CamObject
+from veracity.explain.captum_llm import CaptumLLM
 from veracity.explain.captum_methods import CaptumMethod
 from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
 from veracity.explain.controls import (
