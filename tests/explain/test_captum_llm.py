@@ -104,9 +104,7 @@ def test_another_model_target_or_inputs_are_refused() -> None:
         def get_logprobs(self, *given: Any, **settings: Any) -> list[float]:
             return []
 
-    with pytest.raises(
-        SpecError, match=r"LLMAttribution is a class: pass an object, LLMAttribution\(FeatureAblation\(model\), tokenizer\)"
-    ):
+    with pytest.raises(SpecError, match=r"is a class: pass an object, LLMAttribution\(FeatureAblation\(model\), tokenizer\)"):
         as_explainer(LLMAttribution)
     remote = RemoteLLMAttribution.__new__(RemoteLLMAttribution)
     remote.model = Provider()
