@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from language_models import Preferring, Writing, llm_tokenizer, tiny_llama
 
+from language_models import Preferring, Writing, llm_tokenizer, tiny_llama
 from text_models import text_model, tokenizer
 from veracity import Audit
 from veracity.core.errors import InputError, SpecError, VeracityError
@@ -245,6 +245,45 @@ def test_a_resumed_run_asks_nothing_again(tmp_path) -> None:
     again = audit(replace(one)).run(tmp_path, progress=False).table()
     assert len(model.rows) == asked
     assert again["no_response"].tolist() == first["no_response"].tolist()
+
+
+class Stopping(Preferring):
+    """Stops the process's work at its fourth call, as a signal does, unless it may go on."""
+
+    def forward(self, input_ids, attention_mask=None):
+        if len(self.rows) == 4 and not self.config.__dict__.get("on"):
+            raise KeyboardInterrupt
+        return super().forward(input_ids, attention_mask)
+
+
+def test_a_run_that_was_stopped_asks_only_what_is_missing(tmp_path) -> None:
+    """Every record that was begun is whole or absent, and what is half written is swept away."""
+    model = Stopping({"film": 3.0})
+    one = explainer(model, k=1, batch=1)
+    with pytest.raises(KeyboardInterrupt):
+        audit(one).run(tmp_path / "stopped", progress=False)
+    before = stored(tmp_path / "stopped")
+    assert before
+    (tmp_path / "stopped" / "answers" / ".half.json.0123abcd.part").write_text("{")
+    model.config.on = True
+    model.rows.clear()
+    resumed = audit(one).run(tmp_path / "stopped", progress=False).table()
+    after = stored(tmp_path / "stopped")
+    assert {key: after[key] for key in before} == before
+    asked = len(model.rows)
+    model.rows.clear()
+    whole = audit(one).run(tmp_path / "whole", progress=False).table()
+    assert asked < len(model.rows)
+    assert stored(tmp_path / "whole") == after
+    assert resumed["no_response"].tolist() == whole["no_response"].tolist()
+    assert not list((tmp_path / "stopped" / "answers").glob(".*"))
+
+
+def test_answers_are_kept_every_few_batches(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veracity.explain.llm_x.KEPT", 1)
+    texts = ["a fine film", "a dull film", "no heart", "not very dull", "a film", "very fine"]
+    audit(explainer(Preferring({}), batch=2), texts).run(tmp_path, progress=False)
+    assert max(len(json.loads(path.read_text())["answers"]) for path in (tmp_path / "answers").glob("*.json")) == 2
 
 
 def test_damaged_answers_are_asked_again(tmp_path) -> None:

@@ -65,6 +65,8 @@ ROUNDED = 4
 """Log-likelihoods are compared to so many decimals, so that rounding on a device decides nothing; ties go by the order of the text."""
 
 
+KEPT = 4
+"""Answers are kept after so many batches."""
 AROUND = string.punctuation + string.whitespace
 """What may stand around a word of an answer."""
 
@@ -206,9 +208,10 @@ class LanguageModelExplainer(Explainer):
         settings = [self.llm.fingerprint, self.mode, self.chat, self.length if self.mode == "generate" else START]
         keys = [fingerprint.of_json([settings, prompt, list(own)]) for prompt, own in zip(prompts, words, strict=True)]
         known = {} if context.answers is None else dict(context.answers.get(list(dict.fromkeys(keys))))
-        new = {key: place for place, key in enumerate(keys) if key not in known}
-        if new:
-            made = self.ask({key: (prompts[place], words[place]) for key, place in new.items()})
+        new = {key: (prompts[place], words[place]) for place, key in enumerate(keys) if key not in known}
+        ordered = sorted(new.items(), key=lambda item: len(item[1][0]))  # similar lengths go together
+        for first in range(0, len(ordered), KEPT * self.batch):
+            made = self.ask(dict(ordered[first : first + KEPT * self.batch]))
             if context.answers is not None:
                 context.answers.put({"explainer": fingerprint.of_json(self.spec()), "mode": self.mode, "model": self.llm.fingerprint}, made)
             known |= made
