@@ -88,7 +88,9 @@ GROUPS_OF_ENTRY_POINTS = {f"veracity.{one.plural}" for one in vars(registry).val
 }
 YOURS = {"transposed.py", "scorecard.py", "audit.toml"}
 """Files that a reader writes."""
-RUN_FOLDERS = re.compile(r"^(?:runs|models|explanations|orbits|outputs|pictures|reductions|failed|calibrations|lessons|worst|cells)(?:/|$)")
+RUN_FOLDERS = re.compile(
+    r"^(?:runs|models|answers|explanations|orbits|outputs|pictures|reductions|failed|calibrations|lessons|worst|cells)(?:/|$)"
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from veracity import explain, measure, orbits, perturb, quantus, scores, walk
     from veracity.app import serve
     from veracity.audit import Audit
-    from veracity.core.dense_targets import Segmentation, Token
+    from veracity.core.dense_targets import Continuation, Segmentation, Token
     from veracity.core.errors import VeracityError
     from veracity.core.explainers import Explainer
     from veracity.core.graphs import GraphInputs

@@ -73,6 +73,7 @@ from veracity.engine.resolve import (
     with_own_controls,
 )
 from veracity.engine.store import RunFolder
+from veracity.engine.store.answers import answer_notes
 from veracity.engine.store.manifest import Kind
 from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
@@ -281,12 +282,14 @@ class Audit:
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
                     chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))
+                if undefined := answer_notes(store, prepared.problem.explainers):
+                    store.write_manifest({**store.manifest(), "notes": [*prepared.notes, *undefined]})
                 if self.precision != "float32":
                     self.check_strictly(store, prepared, strengths)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
-        for text in lessons.warnings():
+        for text in (*lessons.warnings(), *(f"{note['explainer']}: {note['text']}" for note in undefined)):
             warn(text)
         for failure in failures_of(result.failures().to_dict("records")) if store.has_failures() else ():
             warn(str(failure))

@@ -38,8 +38,8 @@ ON_TABLES = ("permutation_importance", "shap", "tree_shap")
 OF_TRANSFORMERS = ("attention", "attention_rollout")
 """Explainers that need layers of attention."""
 
-OF_TEXTS = ("word_frequency",)
-"""Controls that need words."""
+OF_TEXTS = ("word_frequency", "llm_x")
+"""Explainers that need words, or a language model: see test_llm_x.py."""
 
 HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
 """Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""

@@ -1,4 +1,4 @@
-"""Targets of outputs with many decisions per sample: a class for every pixel or point, or a token after every position.
+"""Targets of outputs with many decisions per sample: a class for every pixel or point, or tokens after a text.
 
 The chosen class or token is that of the unperturbed input. A class is explained by the mean of its scores over all pixels: it needs
 no mask of pixels, and it stays the same when the image and the output move together.
@@ -6,16 +6,18 @@ no mask of pixels, and it stays the same when the image and the output move toge
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.models import View, real_positions
+from veracity.core.models import Extendable, View, extendable, real_positions
 from veracity.core.registry import TARGETS
 from veracity.core.settings import Whole
-from veracity.core.targets import Class, Label, Predicted, Target, check_index
+from veracity.core.targets import Class, Label, Outputs, Predicted, Target, check_index
 
 
 @TARGETS.add
@@ -88,6 +90,51 @@ class Token(Target):
         if self.id is None:
             return scores.argmax(dim=1)
         return check_index(torch.full((len(scores),), self.id, device=scores.device), scores, "The token")
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Continuation(Target):
+    """The log-probability of some tokens after each text, by a causal language model: sum over l of log p(t_l | text, t_1 .. t_(l-1)).
+
+    With several continuations a language model is a classifier: their log-probabilities are the scores (N, C) of C classes.
+
+    tokens    the token numbers of each continuation; `Continuation.of(texts, tokenizer)` makes them from texts
+    index     which continuation is explained; None is the likeliest after the unperturbed text
+    labelled  whether it is the one that the labels (N,) name
+    """
+
+    name = "continuation"
+    tokens: tuple[tuple[int, ...], ...]
+    index: Whole | None = None
+    labelled: bool = False
+
+    @classmethod
+    def of(cls, texts: str | Sequence[str], tokenizer: Any, **settings: Any) -> Continuation:
+        """From one text or several, with the tokenizer of the model; most tokenizers need the space before a word."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        return cls(tokens=tuple(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in given), **settings)
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """Several continuations exclude each other; the log-probability of one is a value."""
+        return Outputs.LOGITS if len(self.tokens) > 1 else Outputs.RAW
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The log-probabilities of all continuations, (N, C)."""
+        if not self.tokens or not all(self.tokens):
+            raise InputError("A continuation has at least one token: pass Continuation.of(' good', tokenizer), or tokens=((52, 7),).")
+        return ContinuationScores(model, self.tokens)
+
+    decisions = view
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The given, the true or the likeliest continuation."""
+        if self.labelled:
+            return Label().choose(scores, labels)
+        if self.index is None:
+            return scores.argmax(dim=1)
+        return check_index(torch.full((len(scores),), self.index, device=scores.device), scores, "The continuation")
 
 
 def target_for(target: Target, output: Tensor) -> Target:
@@ -169,6 +216,47 @@ class PositionScores(View):
         last = (real.long() * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
         at = (last + self.position).clamp(min=0)
         return output.gather(1, at[:, None, None].expand(-1, 1, output.shape[2])).squeeze(1)
+
+
+class ContinuationScores(View):
+    """The log-probability of each of several continuations after each text, (N, C), by one pass for each different beginning."""
+
+    def __init__(self, model: nn.Module, tokens: tuple[tuple[int, ...], ...]) -> None:
+        super().__init__(model)
+        self.tokens = tokens
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Scores (N, C)."""
+        text = extendable(self.model)
+        if text is None:
+            raise InputError("Continuation(...) needs a causal language model on texts: pass inputs=TextInputs(prompts, tokenizer).")
+        known: dict[tuple[int, ...], Tensor] = {}
+        found = []
+        for tokens in self.tokens:
+            begun = tokens[:-1]
+            if begun not in known:
+                known[begun] = self.next_tokens(text, begun, inputs)
+            scores = known[begun]
+            if not 0 <= min(tokens) <= max(tokens) < scores.shape[2]:
+                raise InputError(
+                    f"The continuation has the token {max(tokens, key=abs)}, and the model knows {scores.shape[2]} tokens: take the "
+                    "tokenizer of this model."
+                )
+            chosen = torch.tensor(tokens, device=scores.device).expand(len(scores), -1)
+            found.append(scores.gather(2, chosen.unsqueeze(2)).sum((1, 2)))
+        return torch.stack(found, dim=1)
+
+    def next_tokens(self, text: Extendable, begun: tuple[int, ...], inputs: tuple[Tensor, ...]) -> Tensor:
+        """The log-probabilities (N, L + 1, V) of the next token after each text, and after each of L tokens that follow it."""
+        longer, last = text.extended(torch.tensor(begun, dtype=torch.long), *inputs)
+        output: Tensor = self.model(*longer)
+        if output.ndim != 3:
+            raise InputError(
+                f"Continuation(...) needs the scores of every token after every position, (length, vocabulary), but one output has shape "
+                f"{tuple(output.shape[1:])}: pass a causal language model."
+            )
+        place = last[:, None] + torch.arange(len(begun) + 1, device=last.device)
+        return torch.log_softmax(output.gather(1, place.unsqueeze(2).expand(-1, -1, output.shape[2])), dim=2)
 
 
 def most_frequent(classes: Tensor, count: int, avoided: int | None) -> Tensor:

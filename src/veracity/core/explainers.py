@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Size, Tensor, nn
@@ -63,6 +63,18 @@ class Need(Enum):
 NEEDS = {Frame.TRAINING: frozenset({Need.TRAINING}), Frame.CONCEPTS: frozenset({Need.TRAINING, Need.CONCEPTS})}
 
 
+class Answers(Protocol):
+    """Answers that an explainer got from elsewhere, such as a language model, as plain data by key; nothing is asked twice."""
+
+    def get(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """The answers that are known among these keys."""
+        ...
+
+    def put(self, about: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep new answers with what they have in common."""
+        ...
+
+
 @dataclass(frozen=True)
 class Context:
     """What an explainer gets besides model and inputs.
@@ -75,6 +87,9 @@ class Context:
     outputs    the kind of the model's outputs
     present    which values (N, ...) of the inputs exist; None if all do
     example    one unperturbed input (1, ...), for lessons
+    original   scores (N, K) of the unperturbed model for these inputs, for an explainer that `contrasts`; None if this is that model
+    inputs     the data set that the inputs come from, with the words of texts
+    answers    what was asked before, if there is a run folder
     """
 
     draws: Draws
@@ -85,6 +100,9 @@ class Context:
     outputs: Outputs = Outputs.LOGITS
     present: Tensor | None = None
     example: Tensor | None = None
+    original: Tensor | None = None
+    inputs: Inputs | None = None
+    answers: Answers | None = None
 
     def require_training(self, name: str) -> Training:
         """The training examples; raises if there are none."""
@@ -124,6 +142,7 @@ class Explainer(Component, ABC):
     structured   whether it explains inputs with a structure
     local        whether its only forward pass is one of the inputs themselves, which gives their scores too
     signed       whether explanations may be negative, which decides the fair random control
+    contrasts    whether it compares a perturbed model with the unperturbed one, whose scores it needs
     """
 
     role = "explainer"
@@ -134,6 +153,7 @@ class Explainer(Component, ABC):
     structured: ClassVar[bool] = False
     local: ClassVar[bool] = False
     signed: ClassVar[bool] = True
+    contrasts: ClassVar[bool] = False
 
     @property
     def batch_dependent(self) -> bool:

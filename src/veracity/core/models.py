@@ -130,6 +130,22 @@ def real_positions(model: nn.Module, *inputs: Tensor) -> Tensor | None:
     return model.real_positions(*inputs) if isinstance(model, Padded) else None
 
 
+@runtime_checkable
+class Extendable(Protocol):
+    """A model whose inputs hold tokens, after which others can be put."""
+
+    def extended(self, tokens: Tensor, *inputs: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The inputs with the same tokens (L,) after the last token of every row, and that token's position (N,)."""
+        ...
+
+
+def extendable(model: nn.Module) -> Extendable | None:
+    """The outermost view whose inputs can be extended; None if there is none."""
+    while isinstance(model, View) and not isinstance(model, Extendable):
+        model = model.model
+    return model if isinstance(model, Extendable) else None
+
+
 def layer_of(model: nn.Module, name: str) -> nn.Module:
     """The submodule of this dotted name; raises with a suggestion if there is none."""
     layers: dict[str, nn.Module] = dict(unwrap(model).named_modules())

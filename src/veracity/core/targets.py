@@ -30,6 +30,11 @@ class Target(Component, ABC):
 
     role = "target"
 
+    @property
+    def outputs(self) -> Outputs | None:
+        """What the decisions are, if that follows from the target and not from the model."""
+        return None
+
     def view(self, model: nn.Module) -> nn.Module:
         """The model as a module that returns scores (N, K)."""
         return model

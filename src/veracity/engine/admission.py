@@ -46,12 +46,15 @@ def admit(
 ) -> tuple[AuditedModel, float | None]:
     """The model as it will be audited, and its accuracy if labels are known."""
     with evaluating(module):
-        scores = sweep(name, module, inputs, budget, advance)
-        mixing = budget.attempt(lambda: check_rows(name, module, take(inputs, slice(0, min(FEW, budget.rows, inputs.size())), module)))
-        target = target_for(target, scores)
+        with torch.no_grad():
+            target = target_for(target, take(inputs, slice(0, 1), module).through(module))
         view, deciding = target.view(module), target.decisions(module)
-        viewed = scores if view is module else sweep(name, view, inputs, budget)
-        decided = scores if deciding is module else sweep(name, deciding, inputs, budget)
+        whole = module in (view, deciding)  # else a language model's scores of all tokens after all positions would be kept
+        scores = sweep(name, module, inputs, budget, advance) if whole else sweep(name, view, inputs, budget, advance)
+        mixing = budget.attempt(lambda: check_rows(name, module, take(inputs, slice(0, min(FEW, budget.rows, inputs.size())), module)))
+        viewed = scores if view is module or not whole else sweep(name, view, inputs, budget)
+        same = type(target).decisions is type(target).view
+        decided = scores if deciding is module else viewed if same else sweep(name, deciding, inputs, budget)
     if viewed.ndim != 2:
         raise InputError(
             f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} per sample, not (classes,), (classes, height, width) or "
@@ -60,7 +63,7 @@ def admit(
     if not viewed.is_floating_point():
         what = str(viewed.dtype).removeprefix("torch.")
         raise InputError(f"The target '{target.name}' gives {what} for model '{name}', not floating point: explain the scores themselves.")
-    outputs = outputs or declared(module)
+    outputs = outputs or target.outputs or declared(module)
     rows = decided.flatten(0, -2) if decided.ndim == 3 and deciding is not module else decided
     kind = outputs or recognise(rows, labels)
     doubt = None if outputs else kind.doubt(rows)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Explainer, Frame, learner
+from veracity.core.explainers import Answers, Context, Explainer, Frame, learner
 from veracity.core.features import Features
 from veracity.core.inputs import Inputs, Signals, samples_to_read
 from veracity.core.models import device_of, unwrap, weighted_layers
@@ -195,10 +195,12 @@ class Problem:
         learnt: Mapping[str, Tensor] | None = None,
         training: Training | None = None,
         present: Tensor | None = None,
+        original: Tensor | None = None,
+        answers: Answers | None = None,
     ) -> Context:
         """What an explainer of this model gets."""
-        where = device_of(self.models[name].module)
-        return Context(draws.to(where), batch, structure, learnt or {}, training, self.models[name].outputs, present)
+        where, outputs = device_of(self.models[name].module), self.models[name].outputs
+        return Context(draws.to(where), batch, structure, learnt or {}, training, outputs, present, original=original, inputs=self.inputs, answers=answers)
 
     def lesson_context(
         self,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, error_text
-from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, LayerExplainer, learner
+from veracity.core.explainers import Answers, Cost, Explainer, Frame, GivenMaps, LayerExplainer, learner
 from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
@@ -28,6 +28,7 @@ from veracity.engine.preliminaries import LEARNT
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
 from veracity.engine.store import RunFolder
+from veracity.engine.store.answers import StoredAnswers
 from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
 
@@ -43,9 +44,10 @@ class Reader:
         budget: Budget,
         learnt: Mapping[str, Tensor],
         copy: nn.Module | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self.problem, self.name, self.explainer, self.budget, self.learnt = problem, name, explainer, budget, learnt
-        self.module = problem.models[name].module if copy is None else copy
+        self.module, self.answers = problem.models[name].module if copy is None else copy, answers
         self.view = problem.view(name, self.module)
         self.decisions = problem.target_of(name).decisions(self.module)
         self.outputs_are = problem.models[name].outputs
@@ -55,7 +57,7 @@ class Reader:
 
     def on(self, copy: nn.Module) -> Reader:
         """The same explainer on a copy of the model."""
-        return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy)
+        return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy, self.answers)
 
     def with_lesson(self, copy: int = 1, classes: Tensor | None = None) -> Reader:
         """This reader, after its explainer has learnt about this copy of the model, which has a number.
@@ -103,9 +105,20 @@ class Reader:
         if smoothing is not None:
             return self.smoothed(x, targets, draws, smoothing)
         with torch.enable_grad():
-            context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training, x.present)
+            given = (x.structure, self.learnt, self.training, x.present, self.original(x), self.answers)
+            context = self.problem.context(self.name, draws, self.budget.rows, *given)
             found = self.explainer.explain(self.view, x.values, targets, context)
         return self.blank(x, found.detach())
+
+    @torch.no_grad()
+    def original(self, x: Signals) -> Tensor | None:
+        """The scores (R, K) of the unperturbed model, if the explainer compares a copy with it."""
+        own = self.problem.models[self.name].module
+        if self.explainer is None or not self.explainer.contrasts or self.module is own:
+            return None
+        view, parts = self.problem.view(self.name), list[Tensor]()
+        self.budget.spend(len(x), 1, lambda part: parts.append(x[part].through(view)))
+        return torch.cat(parts)
 
     def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
@@ -169,7 +182,7 @@ class Block:
         self.problem, self.budget, self.folder, self.advance, self.guard = problem, budget, folder, advance, guard
         self.model, self.explainer, self.seed = problem.models[job.model], problem.explainers.get(job.explainer), problem.seed
         self.frame = self.explainer.frame if self.explainer else Frame.INPUT
-        self.reader = Reader(problem, job.model, self.explainer, budget, learnt)
+        self.reader = Reader(problem, job.model, self.explainer, budget, learnt, answers=StoredAnswers(folder))
         self.rows_each = self.reader.rows_each
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(self.job.samples)

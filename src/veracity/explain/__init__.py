@@ -4,6 +4,7 @@ from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlu
 from veracity.explain.attention import Attention, AttentionRollout
 from veracity.explain.attn_lrp import AttnLrp
 from veracity.explain.cam_objects import CamObject
+from veracity.explain.captum_llm import CaptumLLM
 from veracity.explain.captum_methods import CaptumMethod
 from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
 from veracity.explain.controls import (
@@ -41,7 +42,9 @@ from veracity.explain.gradients import (
 from veracity.explain.graph_explainer import GraphExplainer
 from veracity.explain.importances import Importances, PermutationImportance
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
+from veracity.explain.language_model import LanguageModel
 from veracity.explain.lime import Lime, SuperpixelLime
+from veracity.explain.llm_x import LanguageModelExplainer
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.partition_shap import PartitionShap
 from veracity.explain.precomputed import Precomputed

@@ -14,6 +14,7 @@ from veracity.core.explainers import Explainer
 from veracity.core.registry import EXPLAINERS, import_object
 from veracity.core.settings import short_repr
 from veracity.explain.cam_objects import CamObject
+from veracity.explain.captum_llm import CaptumLLM, from_llm_attribution
 from veracity.explain.captum_methods import CaptumMethod, Remade, from_captum, required_arguments
 from veracity.explain.foreign import Function
 from veracity.explain.graph_explainer import GraphExplainer
@@ -56,6 +57,8 @@ def from_library(value: Any) -> Explainer | None:
     """A class of explainers, or an object of Captum, shap, PyG or pytorch-grad-cam; None for anything else."""
     if isinstance(value, type) and issubclass(value, Explainer):
         return value()
+    if CaptumLLM.accepts(value):
+        return from_llm_attribution(value)
     if isinstance(value, type) and issubclass(value, captum.attr.Attribution):
         return from_captum(value)
     if isinstance(value, type) and value.__module__.split(".")[0] == "shap":

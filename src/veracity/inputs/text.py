@@ -8,10 +8,11 @@ Integrated gradients over gates equal Captum's LayerIntegratedGradients, summed 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Size, Tensor, nn
@@ -28,6 +29,17 @@ SHOWN = 10
 """How many empty texts an error names."""
 FIXED = -1
 """The unit of a token that no gate moves: special tokens and padding."""
+WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
+"""Letters and digits, with apostrophes and hyphens inside."""
+
+
+class Word(NamedTuple):
+    """A word of a text: its letters, where they are, and the units whose tokens hold any of them."""
+
+    text: str
+    start: int
+    stop: int
+    units: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +207,51 @@ class TextInputs:
                 found.setdefault(unit, []).append(int(self.encoding["input_ids"][row, at]))
         return [self.tokenizer.decode(ids).strip() for ids in found.values()]
 
+    @cached_property
+    def rows_by_ids(self) -> dict[bytes, int]:
+        """The number of the first text with these tokens."""
+        ids = self.encoding["input_ids"].numpy()
+        return {ids[row].tobytes(): row for row in reversed(range(len(ids)))}
+
+    def row_of(self, ids: Tensor) -> int:
+        """The number of the text with these tokens (T,); raises if there is none."""
+        row = self.rows_by_ids.get(ids.cpu().numpy().tobytes())
+        if row is None:
+            raise InputError("These tokens belong to none of the texts: pass the TextInputs that they were taken from.")
+        return row
+
+    @cached_property
+    def offsets(self) -> list[list[tuple[int, int]]] | None:
+        """Where the letters of every token are in its text; None if the tokenizer does not tell, or there are only tokens."""
+        if self.given is not None or not getattr(self.tokenizer, "is_fast", False):
+            return None
+        width = self.encoding["input_ids"].shape[1]
+        options = {"padding": True, "truncation": True, "max_length": width, "return_offsets_mapping": True}
+        found: list[list[tuple[int, int]]] = self.tokenizer(list(self.texts), **options)["offset_mapping"]
+        return found
+
+    def spelt(self, row: int) -> tuple[str, list[Word]]:
+        """One text, as far as the model reads it, and its words, each with its units.
+
+        Without the places of letters, the text is that of its units, and each unit with a letter is a word.
+        """
+        units = self.units[row].tolist()
+        if self.offsets is None:
+            parts, found, start = self.words(row), list[Word](), 0
+            for unit, part in enumerate(parts):
+                if inside := WORD.search(part):
+                    found.append(Word(inside[0], start + inside.start(), start + inside.end(), (unit,)))
+                start += len(part) + 1
+            return " ".join(parts), found
+        places = [(unit, low, high) for unit, (low, high) in zip(units, self.offsets[row], strict=True) if unit != FIXED and high > low]
+        text = self.texts[row][: max((high for _, _, high in places), default=0)]
+        found = []
+        for one in WORD.finditer(text):
+            inside_units = dict.fromkeys(unit for unit, low, high in places if low < one.end() and high > one.start())
+            if inside_units:
+                found.append(Word(one[0], one.start(), one.end(), tuple(inside_units)))
+        return text, found
+
     def fingerprint(self) -> str:
         """A hash of the tokens and of what a gate does."""
         parts = [fingerprint.of_tensor(self.encoding[name]) for name in ("input_ids", *self.carried)]
@@ -268,6 +325,31 @@ class GatedText(View):
         """Which positions hold a token and no padding, (N, T)."""
         mask = dict(zip(self.carried, carried, strict=False)).get("attention_mask")
         return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+
+    def extended(self, tokens: Tensor, *inputs: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The inputs with the same tokens (L,), which have no gate, after the last token of every text; and its position (N,)."""
+        gates, ids, units, *carried = inputs
+        count = len(tokens)
+        limit = getattr(getattr(unwrap(self.model), "config", None), "max_position_embeddings", None)
+        if isinstance(limit, int) and 0 < limit < ids.shape[1] + count:
+            raise InputError(
+                f"The longest text has {ids.shape[1]} tokens, and {count} more follow it, but the model takes {limit}: shorten the texts, "
+                f"or pass TextInputs(..., length={limit - count}, truncate=True)."
+            )
+        real = self.real_positions(gates, ids, units, *carried).long()
+        last = (real * torch.arange(1, ids.shape[1] + 1, device=ids.device)).amax(1) - 1
+        place = torch.arange(ids.shape[1] + count, device=ids.device).expand(len(ids), -1)
+        after = place - last[:, None] - 1  # 0 for the first new token
+        new = (after >= 0) & (after < count)
+        source = torch.where(after < count, place, place - count).clamp(max=ids.shape[1] - 1)
+
+        def longer(part: Tensor, filled: Tensor | int) -> Tensor:
+            return torch.where(new, filled, part.gather(1, source)).to(part.dtype)
+
+        chosen = tokens.to(ids)[after.clamp(0, count - 1)] if count else ids.new_zeros(1)
+        named = zip(self.carried, carried, strict=False)
+        masks = [longer(part, int(name == "attention_mask")) if part.shape == ids.shape else part for name, part in named]
+        return (gates, longer(ids, chosen), longer(units, FIXED), *masks, *carried[len(self.carried) :]), last
 
     def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Any:
         """The model's scores for gated tokens."""

@@ -192,6 +192,8 @@ def as_text(rows: Sequence[Row]) -> str:
         high=["" if row.pending else at_most(row.high, math.isinf(row.low)) for row in rows],
     )
     shown = shown.drop(columns=nothing)
+    if any(row.no_response for row in rows):
+        shown.insert(list(shown.columns).index("undefined") + 1, "no_response", [row.no_response for row in rows])
     if any(row.searched for row in rows):
         shown = shown.drop(columns=["self_agreement", "random_control"] if all(row.searched for row in rows) else []).assign(
             samples=[row.outcome or "" for row in rows], evaluations=[f"{row.evaluations:,}" if row.searched else "" for row in rows]

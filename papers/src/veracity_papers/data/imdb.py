@@ -76,12 +76,13 @@ def imdb(split: str = "test", length: int = LENGTH, size: int = VOCABULARY) -> L
 
 def reviews(split: str) -> tuple[list[list[str]], Tensor]:
     """Each review's words, and the labels (N,)."""
-    texts, labels = review_texts(split)
+    texts, labels = imdb_texts(split)
     return [words(text) for text in texts], labels
 
 
-def review_texts(split: str) -> tuple[list[str], Tensor]:
-    """Each review as it was written, with a space in the place of its markup, and the labels (N,)."""
+def imdb_texts(split: str = "test") -> tuple[list[str], Tensor]:
+    """The reviews as they were written, with a space in the place of markup, and the labels (N,)."""
+    check_split(split)
     with gzip.open(files.find(f"imdb/imdb_{split}_5000.jsonl.gz", ORIGIN), "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return [re.sub(r"<[^>]*>", " ", row["text"]) for row in rows], torch.tensor([int(row["label"]) for row in rows])

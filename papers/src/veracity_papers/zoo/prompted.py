@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.models import device_of, evaluating
 from veracity.inputs import TextInputs
-from veracity_papers.data.imdb import CLASSES, review_texts
+from veracity_papers.data.imdb import CLASSES, imdb_texts
 from veracity_papers.zoo.language_models import CausalLM
 
 HEAD, TAIL = "Movie review: ", "\n\nThe sentiment of this movie review, positive or negative, is"
@@ -55,7 +55,7 @@ def review_prompts(tokenizer: Any, split: str, count: int, length: int) -> tuple
 
     Prompts are padded behind.
     """
-    texts, labels = review_texts(split)
+    texts, labels = imdb_texts(split)
     rows = sorted(row for one in (0, 1) for row in (labels == one).nonzero()[: -(-count // 2), 0].tolist())[:count]
     head, tail = (tokenizer(part)["input_ids"] for part in (HEAD, TAIL))
     room = length - len(head) - len(tail)

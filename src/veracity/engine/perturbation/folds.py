@@ -40,7 +40,7 @@ class FoldPerturbation(Perturbation[TrainingSpace]):
         block, label = self.block, self.block.job.explainer
         model = block.problem.models[name]
         learnt = recall(block.folder, block.problem.learnt_key(name, label) if label else "", device_of(model.module))
-        reader = Reader(block.problem, name, block.explainer, block.budget, learnt)
+        reader = Reader(block.problem, name, block.explainer, block.budget, learnt, answers=block.reader.answers)
         found: Readings = {}
         if wanted := self.after & OUTPUTS:
             key = fingerprint.of_json([block.key, name, model.fingerprint, self.request.layer])

@@ -8,6 +8,7 @@
     worst/KEY.SUM.safetensors           the most telling pairs of one cell
     learnt/KEY.SUM.safetensors          what one explainer found out about one model
     models/KEY.SUM.safetensors          the model of one fold: its weights, and what it answered to a few inputs
+    answers/KEY.SUM.json                what language models answered when they were asked to explain, prompt by prompt
     calibrations/KEY.SUM.json           how strong a perturbation must be for one model on one data set
     summary.json                        what `veracity show` and `veracity gate` say of the folder, sealed with what it was made of
     lock                                which process is writing
@@ -65,6 +66,7 @@ FOLDERS = (
     "learnt",
     "visualised",
     "calibrations",
+    "answers",
     "rows",
     "orbits",
     "outputs",

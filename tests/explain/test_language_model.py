@@ -1,0 +1,136 @@
+"""Likelihoods of words after prompts: packed rows against one row per word, and against plain forward passes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from language_models import llm_tokenizer, tiny_llama
+
+from veracity.core.errors import InputError
+from veracity.explain import LanguageModel
+from veracity.explain.language_model import Question
+
+pytest.importorskip("transformers")
+
+QUESTIONS = [
+    Question((2, 9, 8, 7, 6, 5, 4), ((11,), (12, 16), (13, 16, 17), (11, 17))),
+    Question((2, 4), ((14,),)),
+    Question((9, 8, 7, 5), ((12, 16), (10,), (20, 21, 22, 23))),
+]
+
+
+def by_hand(model, question):
+    """log p of each word by one plain pass per word, in full."""
+    found = []
+    for word in question.words:
+        ids = torch.tensor([[*question.prompt, *word]])
+        with torch.no_grad():
+            scores = torch.log_softmax(model(input_ids=ids).logits[0].double(), -1)
+        first = len(question.prompt) - 1
+        found.append(sum(float(scores[first + at, token]) for at, token in enumerate(word)))
+    return found
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+def test_packed_words_have_the_likelihoods_of_plain_passes(batch: int) -> None:
+    llm = LanguageModel(tiny_llama(), llm_tokenizer())
+    assert llm.packs
+    found = llm.likelihoods(QUESTIONS, batch)
+    for own, question in zip(found, QUESTIONS, strict=True):
+        assert own == pytest.approx(by_hand(llm.model, question), abs=1e-4)
+
+
+def test_one_row_per_word_gives_the_same() -> None:
+    llm = LanguageModel(tiny_llama(), llm_tokenizer())
+    with torch.no_grad():
+        found = llm.one_by_one(QUESTIONS)
+    for own, question in zip(found, QUESTIONS, strict=True):
+        assert own == pytest.approx(by_hand(llm.model, question), abs=1e-4)
+
+
+def test_a_model_that_ignores_the_mask_is_not_packed() -> None:
+    model = tiny_llama()
+    forward = model.forward
+
+    def deaf(input_ids, attention_mask=None, position_ids=None):
+        return forward(input_ids=input_ids)
+
+    model.forward = deaf
+    llm = LanguageModel(model, llm_tokenizer())
+    assert not llm.packs
+
+
+def test_gpt2_with_its_own_positions_is_packed_too() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from text_models import seeded
+
+    model = seeded(lambda: GPT2LMHeadModel(GPT2Config(vocab_size=26, n_positions=64, n_embd=16, n_layer=2, n_head=2)))
+    llm = LanguageModel(model, llm_tokenizer())
+    found = llm.likelihoods(QUESTIONS, 8)
+    for own, question in zip(found, QUESTIONS, strict=True):
+        assert own == pytest.approx(by_hand(model, question), abs=1e-4)
+
+
+def test_the_model_comes_back_as_it_was() -> None:
+    model = tiny_llama().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    LanguageModel(model, llm_tokenizer()).likelihoods(QUESTIONS, 2)
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_greedy_answers_do_not_depend_on_the_batch() -> None:
+    llm = LanguageModel(tiny_llama(), llm_tokenizer())
+    prompts = [one.prompt for one in QUESTIONS]
+    assert llm.answers(prompts, 6, 1) == llm.answers(prompts, 6, 3)
+
+
+def test_memory_that_runs_out_halves_the_batch() -> None:
+    llm = LanguageModel(tiny_llama(), llm_tokenizer())
+    expected, whole, sizes = llm.likelihoods(QUESTIONS, 8), llm.packed, []
+
+    def small(questions):
+        sizes.append(len(questions))
+        if len(questions) > 1:
+            raise RuntimeError("CUDA error: out of memory")
+        return whole(questions)
+
+    llm.packed = small
+    assert [value for row in llm.likelihoods(QUESTIONS, 8) for value in row] == pytest.approx(
+        [value for row in expected for value in row], abs=1e-5
+    )
+    assert sizes == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "words"),
+    [
+        (3, None, "must be a causal model of transformers or the path of one, not 3"),
+        (torch.nn.Linear(2, 2), None, "needs its tokenizer, not None"),
+        ("/nowhere/at/all", None, "There is no language model at '/nowhere/at/all'"),
+    ],
+)
+def test_what_is_no_language_model_is_refused(model, tokenizer, words) -> None:
+    with pytest.raises(InputError, match=words):
+        LanguageModel.of(model, tokenizer)
+
+
+def test_a_gguf_file_without_its_reader_names_the_command(tmp_path, monkeypatch) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("veracity.explain.language_model.find_spec", lambda name: None if name == "gguf" else object())
+    with pytest.raises(InputError, match=r"'model.gguf' is a GGUF file, and gguf to read it is not installed: pip install gguf\."):
+        LanguageModel.of(tmp_path / "model.gguf")
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="cannot be loaded as a causal language model"):
+        LanguageModel.of(str(tmp_path))
+
+
+def test_a_saved_folder_is_loaded(tmp_path) -> None:
+    model = tiny_llama()
+    model.save_pretrained(tmp_path)
+    llm_tokenizer().save_pretrained(tmp_path)
+    loaded = LanguageModel.of(str(tmp_path))
+    assert loaded.likelihoods(QUESTIONS, 8)[0] == pytest.approx(by_hand(model, QUESTIONS[0]), abs=1e-4)
