@@ -200,7 +200,18 @@ class Problem:
     ) -> Context:
         """What an explainer of this model gets."""
         where, outputs = device_of(self.models[name].module), self.models[name].outputs
-        return Context(draws.to(where), batch, structure, learnt or {}, training, outputs, present, original=original, inputs=self.inputs, answers=answers)
+        return Context(
+            draws.to(where),
+            batch,
+            structure,
+            learnt or {},
+            training,
+            outputs,
+            present,
+            original=original,
+            inputs=self.inputs,
+            answers=answers,
+        )
 
     def lesson_context(
         self,
