@@ -77,8 +77,8 @@ class OutcomesFigure(Figure):
 
         return Plot(
             title="Kept or changed",
-            note="Left: the predicted class is kept; right: it has changed. Above: the explanation is kept; below: it has changed. The area "
-            f"of a square is the share of copies of the model, over all levels, samples and draws, with its {reading.level} interval.",
+            note="Left: the predicted class is kept; right: it has changed. Above: the explanation is kept; below: it has changed. The "
+            f"area of a square is the share of copies of the model, over all levels, samples and draws, with its {reading.level} interval.",
             keys=signs(
                 sign(f'<g class="{ALIGNED}"><rect class="band" x="-8" y="-8" width="16" height="16"/></g>', "both kept, or both changed"),
                 sign(f'<g class="{APART}"><rect class="band" x="-8" y="-8" width="16" height="16"/></g>', "one of them alone"),
