@@ -214,5 +214,6 @@ def never_predicted(model: AuditedModel) -> str:
         return ""
     return (
         f"class {model.target.index} is explained, but it is predicted for none of the {len(model.predicted)} samples: explanations say "
-        "what speaks for a class that the model does not choose; add samples of it, or leave target=... out to explain the predicted classes."
+        "what speaks for a class that the model does not choose; add samples of it, or leave target=... out to explain the predicted "
+        "classes."
     )

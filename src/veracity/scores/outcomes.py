@@ -46,6 +46,7 @@ class AlignedOutcomes(Repeatable):
     reads: ClassVar[Reads] = Reads.EXPLANATION
     before: ClassVar[frozenset[Reads] | None] = READ
     after: ClassVar[frozenset[Reads] | None] = READ
+    figures: ClassVar[tuple[str, ...]] = ("outcomes", "convergence")
     quantities: ClassVar[tuple[str, ...]] = ("kept", "similarity")
     direction = Direction.HIGHER
     bounds = (0.0, 1.0)

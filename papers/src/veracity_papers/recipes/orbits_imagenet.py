@@ -15,6 +15,8 @@ from veracity_papers.recipes.orbits_digits import PAPER
 SAMPLES = {Scale.SMOKE: 6, Scale.SMALL: 40, Scale.PAPER: 500}
 TURNS = {Scale.SMOKE: 90.0, Scale.SMALL: 30.0, Scale.PAPER: 10.0}
 ZOOMS = {Scale.SMOKE: 1.0, Scale.SMALL: 0.25, Scale.PAPER: 0.125}
+SIDES = {Scale.SMALL: 128}
+"""Forward passes alone are cheaper than explanations, so that a small run can have larger images."""
 BLACK = "What a turned or shrunk photograph leaves empty is black, which the network never saw in training."
 
 
@@ -23,7 +25,7 @@ def orbits_imagenet(folder: Path, scale: Scale) -> OrbitEvaluation:
     """Accuracy and confidence of EfficientNet-Lite0 as photographs of ImageNet turn: which classes does it know only upright?
 
     Corners that turn out of the frame are lost, and empty ones are black. The network has probably seen the photographs. Needs the extra
-    "imagenet". Smoke: 6 images of 32 pixels, quarter turns, a tiny untrained network. Small: 40 of 96 pixels every 30 degrees.
+    "imagenet". Smoke: 6 images of 32 pixels, quarter turns, a tiny untrained network. Small: 40 of 128 pixels every 30 degrees.
     Paper: all 500 of 224 pixels every 10 degrees.
     """
     return evaluation("orbits-imagenet", "How does a classifier see photographs that turn?", RotationOrbit(step=TURNS[scale]), scale)
@@ -42,7 +44,7 @@ def orbits_imagenet_scale(folder: Path, scale: Scale) -> OrbitEvaluation:
 
 def evaluation(name: str, title: str, orbit: Orbit, scale: Scale) -> OrbitEvaluation:
     """The network along one orbit."""
-    seen = photographs(SAMPLES[scale], scale)
+    seen = photographs(SAMPLES[scale], scale, SIDES.get(scale))
     return OrbitEvaluation(
         title=title,
         models={seen.name: seen.model},
