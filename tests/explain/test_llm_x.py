@@ -195,6 +195,7 @@ def test_a_model_that_always_answers_the_same_gives_no_response(tmp_path) -> Non
     result = audit(explainer(Preferring({"film": 3.0}), k=1)).run(tmp_path, progress=False)
     table = result.table()
     assert table["no_response"].tolist() == [3]
+    assert table["no_response_draws"].tolist() == [3 * 2]
     assert table["undefined"].tolist() == [3]
     assert table["value"].isna().all()
     assert "no_response" in str(result)
