@@ -83,6 +83,8 @@ class Answer(NamedTuple):
 class LanguageModelExplainer(Explainer):
     """A language model that says which words matter, from the classifier's confidence before and after a perturbation.
 
+    The `model` is the language model that is asked, with its `tokenizer`; the classifier is the audit's.
+
     model      a causal language model of `transformers`, a pipeline, or the path of a folder or GGUF file
     tokenizer  its tokenizer; not needed beside a pipeline or a path
     k          how many words are marked
