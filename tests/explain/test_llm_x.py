@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -152,6 +153,7 @@ WORDS = ["a", "Fine", "film", "o'clock"]
         ('{"words": ["o\'clock"]}', ("o'clock",), ""),
         (FORM, (), "echo"),
         ('{"words": ["film", "Second word"]}', (), "echo"),
+        ('The words are "first word" and "second word".', (), "echo"),
         ('{"words": ["film", "great"]}', (), "foreign"),
         ('{"words": ["fine film"]}', (), "foreign"),
         ('{"words": ["film", "fine"', (), "unparsable"),
@@ -195,6 +197,7 @@ def test_a_model_that_always_answers_the_same_gives_no_response(tmp_path) -> Non
     result = audit(explainer(Preferring({"film": 3.0}), k=1)).run(tmp_path, progress=False)
     table = result.table()
     assert table["no_response"].tolist() == [3]
+    assert table["no_response_draws"].tolist() == [3 * 2]
     assert table["undefined"].tolist() == [3]
     assert table["value"].isna().all()
     assert "no_response" in str(result)
@@ -365,6 +368,24 @@ def test_a_model_without_generate_can_only_rank() -> None:
 def test_it_is_asked_without_a_dialogue_too() -> None:
     one = replace(explainer(Preferring({"film": 3.0}), k=1, chat=False), tokenizer=llm_tokenizer(chat=False))
     assert explained(one)[0].tolist()[:3] == [0, 0, 1]
+
+
+def test_a_word_without_tokens_counts_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = explainer(Preferring({"film": 3.0, "<unk>": 1.0}), k=2)
+    tokens = one.llm.tokens
+
+    def forgetting(texts: Any) -> Any:
+        return [() if text == "fine" else found for text, found in zip(texts, tokens(texts), strict=True)]
+
+    monkeypatch.setattr(one.llm, "tokens", forgetting)
+    assert explained(one)[0].tolist()[:3] == [0, 1, 1]
+
+
+def test_a_worker_gets_it_by_pickle() -> None:
+    one = explainer(k=2)
+    expected, twin = explained(one), pickle.loads(pickle.dumps(one))
+    assert twin.spec() == one.spec()
+    assert torch.equal(explained(twin), expected)
 
 
 def test_by_name_with_a_folder(tmp_path) -> None:

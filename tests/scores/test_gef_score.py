@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.scores.gef import alignment, path_length
+from veracity.core.scores import Measured
+from veracity.scores.gef import FastGEF, alignment, path_length
 
 
 def distortions(samples=6, draws=4, levels=5):
@@ -53,6 +54,15 @@ def test_no_response_is_undefined():
     assert np.isnan(found).tolist() == [[True, True, True], [True, False, True]]  # a level is missing of the path (1, 0)
     assert found[1, 1] == pytest.approx(stats.spearmanr(model[1, 1], explanation[1, 1]).statistic)
     assert np.isnan(alignment(model[..., :1], explanation[..., :1])).all()
+
+
+def test_paths_without_response_are_told_apart_from_samples_without():
+    """A sample that moves along one of its paths has a value; its other paths are counted, and an undefined one is not."""
+    moved = np.array([[[0.0, 0.0, 0.0], [0.0, 0.1, 0.0]], [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, np.nan, 0.0], [0.0, 0.0, 0.0]]])
+    measured = Measured({"model": np.ones_like(moved), "explanation": moved})
+    score = FastGEF(steps=3)
+    assert score.silent_draws(measured).tolist() == [[True, False], [True, True], [False, True]]
+    assert score.no_response(measured).tolist() == [False, True, False]
 
 
 def test_path_length_is_that_of_the_curve():

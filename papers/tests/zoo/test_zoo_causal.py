@@ -35,7 +35,7 @@ def test_the_head_learns_and_so_does_the_language_model(written) -> None:
 def test_what_is_written_is_what_is_loaded(written) -> None:
     out, _ = written
     model, tokenizer = causal.load_causal(out)
-    coded = tokenizer([GOOD, BAD], return_tensors="pt", padding=True)
+    coded = tokenizer([f"{GOOD} number 3", f"{BAD} number 12"], return_tensors="pt", padding=True)
     with torch.no_grad():
         assert model(input_ids=coded["input_ids"], attention_mask=coded["attention_mask"]).logits.argmax(1).tolist() == [1, 0]
     assert model.config.id2label == {0: "negative", 1: "positive"}

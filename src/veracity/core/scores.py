@@ -329,6 +329,10 @@ class SampleNotes(Score, ABC):
         """Samples (samples,) whose value is undefined because their explanation did not change at all."""
         return np.zeros(len(measured[self.quantities[0]]), dtype=np.bool_)
 
+    def silent_draws(self, measured: Measured) -> NDArray[np.bool_]:
+        """Draws (samples, draws) along which the explanation did not change at all, also of samples that have a value from others."""
+        return np.zeros((len(measured[self.quantities[0]]), 1), dtype=np.bool_)
+
     def errors(self, measured: Measured) -> Array | None:
         """The standard error (samples,) of each sample's value; None if it does not follow from the draws."""
         return None

@@ -14,7 +14,7 @@ from veracity.core.dense_targets import target_for
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, Signals, samples_on
-from veracity.core.models import View, check_weights, device_of, evaluating, out_of_memory, weight_type
+from veracity.core.models import View, check_weights, device_of, evaluating, extendable, out_of_memory, weight_type
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
 from veracity.core.transfer import fetch
@@ -46,15 +46,17 @@ def admit(
 ) -> tuple[AuditedModel, float | None]:
     """The model as it will be audited, and its accuracy if labels are known."""
     with evaluating(module):
-        with torch.no_grad():
-            target = target_for(target, take(inputs, slice(0, 1), module).through(module))
+        scores = None if extendable(module) else sweep(name, module, inputs, budget, advance)
+        with torch.no_grad():  # one text says what the outputs are: scores of all tokens after all positions would fill the memory
+            target = target_for(target, take(inputs, slice(0, 1), module).through(module) if scores is None else scores)
         view, deciding = target.view(module), target.decisions(module)
-        whole = module in (view, deciding)  # else a language model's scores of all tokens after all positions would be kept
-        scores = sweep(name, module, inputs, budget, advance) if whole else sweep(name, view, inputs, budget, advance)
+        if scores is None and module in (view, deciding):
+            scores = sweep(name, module, inputs, budget, advance)
         mixing = budget.attempt(lambda: check_rows(name, module, take(inputs, slice(0, min(FEW, budget.rows, inputs.size())), module)))
-        viewed = scores if view is module or not whole else sweep(name, view, inputs, budget)
-        same = type(target).decisions is type(target).view
-        decided = scores if deciding is module else viewed if same else sweep(name, deciding, inputs, budget)
+        told = advance if scores is None else lambda rows: None
+        viewed = scores if scores is not None and view is module else sweep(name, view, inputs, budget, told)
+        same = scores is None and type(target).decisions is type(target).view
+        decided = scores if scores is not None and deciding is module else viewed if same else sweep(name, deciding, inputs, budget)
     if viewed.ndim != 2:
         raise InputError(
             f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} per sample, not (classes,), (classes, height, width) or "

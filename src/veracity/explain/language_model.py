@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,6 +30,8 @@ APART = {torch.float32: 1e-3, torch.float64: 1e-6}
 """How far packed log-likelihoods may be from those of single rows; 0.1 in half precision."""
 NOT_CONTENT = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "quantization_config")
 """Parts of a configuration that say where a model comes from, and not what it does."""
+SHORT, REMEMBERED = 32, 1 << 17
+"""The tokens of texts of so many letters are remembered, for so many texts."""
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -48,6 +51,7 @@ class LanguageModel:
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
         self.model, self.tokenizer = model, tokenizer
+        self.spelt: dict[str, tuple[int, ...]] = {}
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any = None) -> LanguageModel:
@@ -119,22 +123,34 @@ class LanguageModel:
         found = getattr(getattr(self.model, "config", None), "max_position_embeddings", None)
         return found if isinstance(found, int) and found > 0 else None
 
-    def tokens(self, text: str) -> tuple[int, ...]:
-        """The tokens of a text as it stands."""
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+    def tokens(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The tokens of each text as it stands; those of short texts, such as words, are remembered."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.spelt]
+        found = dict(zip(new, map(tuple, self.tokenizer(new, add_special_tokens=False)["input_ids"]), strict=True)) if new else {}
+        if len(self.spelt) < REMEMBERED:
+            self.spelt.update({text: numbers for text, numbers in found.items() if len(text) <= SHORT})
+        return [found.get(text) or self.spelt.get(text, ()) for text in texts]
 
-    def prompt(self, text: str, chat: bool, start: str = "") -> tuple[int, ...]:
-        """The tokens of a user's message in a dialogue, and of the start of the answer; raises if there is no chat template."""
-        if not chat:
-            return (*self.beginning, *self.tokens(text), *self.tokens(f"\n{start}"))
-        if not getattr(self.tokenizer, "chat_template", None):
+    def prompts(self, texts: Sequence[str], chat: bool, start: str = "") -> list[tuple[int, ...]]:
+        """The tokens of a user's message in a dialogue, and of the start of the answer, for each text; raises without a chat template."""
+        if chat and not getattr(self.tokenizer, "chat_template", None):
             raise InputError(
                 "The tokenizer of the language model has no chat template, so it cannot be asked in a dialogue: take a model that was "
                 "tuned to follow instructions, or pass chat=False, which asks it to continue the prompt."
             )
-        message = [{"role": "user", "content": text}]
-        asked = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        return (*self.tokens(asked), *self.tokens(start))
+
+        def message(text: str) -> str:
+            said = [{"role": "user", "content": text}]
+            return str(self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)) if chat else text
+
+        first, (last,) = () if chat else self.beginning, self.tokens([start if chat else f"\n{start}"])
+        return [(*first, *asked, *last) for asked in self.tokens([message(text) for text in texts])]
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """The token of a word that the tokenizer has nothing for."""
+        named = (getattr(self.tokenizer, f"{name}_token_id", None) for name in ("unk", "eos", "pad"))
+        return (next((one for one in named if one is not None), 0),)
 
     @property
     def beginning(self) -> tuple[int, ...]:
@@ -181,8 +197,7 @@ class LanguageModel:
                 tokens += word
                 sizes.append(len(word))
                 at += len(word)
-        each = [float(value.sum()) for value in picked(scores, rows_of, before, tokens).split(sizes)]
-        found = iter(each)
+        found = iter(np.add.reduceat(picked(scores, rows_of, before, tokens).numpy(), np.cumsum([0, *sizes[:-1]])).tolist())
         return [[next(found) for _ in one.words] for one in questions]
 
     def one_by_one(self, questions: Sequence[Question]) -> list[list[float]]:

@@ -83,6 +83,8 @@ class Answer(NamedTuple):
 class LanguageModelExplainer(Explainer):
     """A language model that says which words matter, from the classifier's confidence before and after a perturbation.
 
+    The `model` is the language model that is asked, with its `tokenizer`; the classifier is the audit's.
+
     model      a causal language model of `transformers`, a pipeline, or the path of a folder or GGUF file
     tokenizer  its tokenizer; not needed beside a pipeline or a path
     k          how many words are marked
@@ -133,6 +135,11 @@ class LanguageModelExplainer(Explainer):
         return LanguageModel.of(self.model, self.tokenizer)
 
     @cached_property
+    def key(self) -> str:
+        """A hash of all settings and of the language model."""
+        return fingerprint.of_json(self.spec())
+
+    @cached_property
     def template(self) -> Template:
         """The wording of the prompt; raises if it lacks a part or has an unknown one."""
         found = Template(PROMPTS.get(self.prompt, self.prompt))
@@ -154,11 +161,13 @@ class LanguageModelExplainer(Explainer):
             raise InputError(f"{self.name} needs the probability of a class, and these outputs are raw: explain a classifier.")
         texts = texts_of(self.name, context)
         titles = self.titles(model, 2)
+        about = []
         for row in range(texts.size()):
             text, words = texts.spelt(row)
             if not words:
                 raise InputError(f"Text {row} has no words that {self.name} could rank: leave it out.")
-            asked = self.question(self.asked(text, titles[0], titles, 0.5, 0.25), distinct(words))
+            about.append((self.asked(text, titles[0], titles, 0.5, 0.25), distinct(words)))
+        for row, asked in enumerate(self.questions(about)):
             longest = len(asked) if self.mode == "rank" else len(asked.prompt) + self.length
             if self.llm.limit is not None and longest > self.llm.limit:
                 raise InputError(
@@ -198,10 +207,12 @@ class LanguageModelExplainer(Explainer):
         shown = {"p0": f"{p0:.{self.digits}f}", "p1": f"{p1:.{self.digits}f}", "change": change(p0, p1, self.digits)}
         return self.template.substitute(shown, task=self.task, classes=", ".join(titles), text=text, label=label, k=self.k, form=FORM)
 
-    def question(self, prompt: str, words: Sequence[str]) -> Question:
-        """The tokens of a prompt, and of the words that are ranked after it."""
+    def questions(self, about: Sequence[tuple[str, Sequence[str]]]) -> list[Question]:
+        """The tokens of prompts, and of the words that are ranked after each."""
         ranks = self.mode == "rank"
-        return Question(self.llm.prompt(prompt, self.chat, START if ranks else ""), tuple(map(self.llm.tokens, words)) if ranks else ())
+        prompts = self.llm.prompts([prompt for prompt, _ in about], self.chat, START if ranks else "")
+        spelt = [[one or self.llm.unknown for one in self.llm.tokens(words)] if ranks else [] for _, words in about]
+        return [Question(prompt, tuple(words)) for prompt, words in zip(prompts, spelt, strict=True)]
 
     def answers(self, prompts: Sequence[str], words: Sequence[Sequence[str]], context: Context) -> list[Mapping[str, Any]]:
         """The answer to every prompt: from the folder, or asked now, equal prompts once."""
@@ -213,13 +224,13 @@ class LanguageModelExplainer(Explainer):
         for first in range(0, len(ordered), KEPT * self.batch):
             made = self.ask(dict(ordered[first : first + KEPT * self.batch]))
             if context.answers is not None:
-                context.answers.put({"explainer": fingerprint.of_json(self.spec()), "mode": self.mode, "model": self.llm.fingerprint}, made)
+                context.answers.put({"explainer": self.key, "mode": self.mode, "model": self.llm.fingerprint}, made)
             known |= made
         return [known[key] for key in keys]
 
     def ask(self, about: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, dict[str, Any]]:
         """What the language model answers, as plain data by key."""
-        questions = [self.question(prompt, words) for prompt, words in about.values()]
+        questions = self.questions(list(about.values()))
         if self.mode == "rank":
             each = self.llm.likelihoods(questions, self.batch)
             return {key: {"prompt": prompt, "likelihoods": one} for (key, (prompt, _)), one in zip(about.items(), each, strict=True)}
@@ -305,12 +316,12 @@ def parse(text: str, words: Sequence[str]) -> Answer:
 
     >>> parse('Sure: {"words": ["fine", "film"]}', ["a", "Fine", "film"]).words
     ('fine', 'film')
-    >>> [parse(answer, ["fine"]).problem for answer in ('{"words": ["fine"', '["first word"]', '["great"]')]
+    >>> [parse(answer, ["fine"]).problem for answer in ('{"words": ["fine"', 'The "first word".', '["great"]')]
     ['unparsable', 'echo', 'foreign']
     """
     listed = ranked_words(text)
     if not listed:
-        return Answer((), "unparsable")
+        return Answer((), "echo" if any(one in text.lower() for one in PLACES) else "unparsable")
     plain = [one.strip().lower() for one in listed]
     if any(one in PLACES for one in plain):
         return Answer((), "echo")

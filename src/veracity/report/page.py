@@ -93,7 +93,7 @@ def render(run: Result) -> str:
         crosstraining=trained,
         references=references(reading, own),
         symmetric=any(reading.score(row.score).reference == SYMMETRY for row in rows),
-        still=any(row.no_response for row in rows),
+        still=any(row.no_response or row.no_response_draws for row in rows),
         sensitivity=shared_figure(reading, "sensitivity"),
         undefined=[row for row in rows if row.settled and (row.undefined or row.undefined_draws)],
         failures=failures_of(run.failures().to_dict("records")),

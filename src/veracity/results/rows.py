@@ -27,9 +27,10 @@ class Row:
 
     `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
-    explanation scores, where that is known; the explanations of `no_response` samples did not move at all; `published` is somebody's
-    figure for the same. Where all samples are equal, `unseen` is the largest share of the population that may differ without having
-    been seen. Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
+    explanation scores, where that is known; the explanations of `no_response` samples did not move at all, and along
+    `no_response_draws` draws, which may be those of other samples too; `published` is somebody's figure for the same. Where all samples
+    are equal, `unseen` is the largest share of the population that may differ without having been seen. Where `bound`, the value is only
+    known to lie at or below what it says; a low end of minus infinity is not known.
 
     `pairs_same` and `pairs_differ` are the sizes of the two sets S= and S!= that a pooled score compares; `null_mean` and `null_high`
     are the mean and the 95 % quantile under permuted labels, and `p_value` is the share of permutations that score as high.
@@ -64,6 +65,7 @@ class Row:
     holds: float = math.nan
     null: float = math.nan
     no_response: int = 0
+    no_response_draws: int = 0
     censored: int = 0
     infeasible: int = 0
     stuck: int = 0

@@ -154,6 +154,7 @@ class Result:
             holds=self._holds(one),
             null=math.nan if null is None else null,
             no_response=int(one.no_response.sum()),
+            no_response_draws=int(score.silent_draws(one.measured).sum()) if isinstance(score, SampleNotes) and len(one.samples) else 0,
             **counts,
             evaluations=evaluations(one),
             published=published[-1] if published else math.nan,

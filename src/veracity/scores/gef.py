@@ -183,8 +183,11 @@ class Alignment(SampleNotes, Repeatable):
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
         """Samples whose explanation does not change with the weights."""
-        moved = measured["explanation"]
-        return np.asarray((np.nan_to_num(moved, nan=1.0) == 0).all(axis=(1, 2)))
+        return np.asarray(self.silent_draws(measured).all(axis=1))
+
+    def silent_draws(self, measured: Measured) -> NDArray[np.bool_]:
+        """Paths along which the explanation does not change."""
+        return np.asarray((np.nan_to_num(measured["explanation"], nan=1.0) == 0).all(axis=2))
 
 
 @SCORES.add
@@ -349,10 +352,10 @@ class PublicGEF(PublicFastGEF):
                 found = start_square[..., :1] - first * start_product[..., :1] + met
             return np.asarray((found / unit)[..., 0], dtype=np.float64)
 
-    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
-        """Samples whose explanation does not change with the weights."""
+    def silent_draws(self, measured: Measured) -> NDArray[np.bool_]:
+        """Paths along which the explanation does not change."""
         start_square, square, start_product, _ = self.products(measured)
-        return np.asarray(((start_square == square) & (start_square == start_product)).all(axis=(1, 2, 3, 4)))
+        return np.asarray(((start_square == square) & (start_square == start_product)).all(axis=(2, 3, 4)))
 
 
 def over_samples(values: Array) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from veracity.core.errors import InputError
 from veracity.core.explainers import Frame
 from veracity.core.features import group_sums
 from veracity.core.measures import Direction
@@ -97,7 +98,15 @@ class ShapeScore(Score, ABC):
 
     def by_feature(self, maps: Tensor) -> Tensor:
         """Maps (R, ...) with one value per feature."""
-        return maps if self.groups is None else group_sums(maps.flatten(1), torch.tensor(self.groups))
+        if self.groups is None:
+            return maps
+        flat = maps.flatten(1)
+        if len(self.groups) != flat.shape[1] or min(self.groups, default=-1) < 0:
+            raise InputError(
+                f"The setting 'groups' of '{self.name}' names the feature of {len(self.groups)} values, but a map has {flat.shape[1]}: give "
+                "one number from 0 for each value, or leave it out."
+            )
+        return group_sums(flat, torch.tensor(self.groups))
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Every numerical explanation, once."""
