@@ -6,6 +6,7 @@ import torch
 from scipy.stats import entropy
 
 from masked import DEFAULTS, bare, explained, higher, inputs, pair, reading
+from veracity.core.errors import InputError
 from veracity.core.features import Features
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured, Reading, Subject, reads_after
@@ -68,3 +69,8 @@ def test_how_to_read_them():
         assert as_score(score.about()["spec"]) == score
         assert score.name in set(SCORES)
         assert score.assumption is None
+
+
+def test_groups_of_another_length_are_refused_in_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"The setting 'groups' of 'complexity' names the feature of 3 values, but a map has 2"):
+        Complexity(groups=(0, 0, 1)).by_feature(torch.ones(1, 2))
