@@ -100,13 +100,21 @@ def test_no_steps_score_0_with_independent_starts_and_are_no_response_with_commo
 
 def test_each_class_is_explained_once_per_copy_and_three_settings_cost_one_trajectory(tmp_path: Path, passes: list[int]) -> None:
     """Five levels of one draw and the model itself: six trajectories of six steps for four classes, in blocks of 64 of 130 samples."""
-    settings = {"scores": {"fast_gef": FastGEF(draws=1, sigma=1.0)}, "count": 130}
+    settings: dict[str, Any] = {"scores": {"fast_gef": FastGEF(draws=1, sigma=1.0)}, "count": 130}
     shared = run(tmp_path / "shared", {f"fourier-{one.steps}": one for one in Fourier().at(2, 4, 6)}, **settings)
     assert sum(passes) == 6 * CLASSES * 6
     alone = run(tmp_path / "alone", {"fourier-4": Fourier(steps=4)}, **settings)
     assert sum(passes) == 6 * CLASSES * (6 + 4)
     values = [result.samples("fast_gef").query("explainer == 'fourier-4'")["value"].to_numpy() for result in (shared, alone)]
     assert np.array_equal(*values)
+
+
+def test_a_forecast_counts_the_lessons_about_all_copies() -> None:
+    x, y = images(130)
+    explainers = {f"fourier-{one.steps}": one for one in Fourier().at(2, 4, 6)}
+    settings: dict[str, Any] = {"scores": {"fast_gef": FastGEF(draws=1, sigma=1.0)}, "controls": False, "companions": False}
+    audit = Audit(models={"net": small_net()}, inputs=x, targets=y, target="label", explainers=explainers, **settings)
+    assert audit.forecast().backward == 6 * CLASSES * 6
 
 
 def test_results_do_not_depend_on_the_batch_and_resume_without_a_pass(tmp_path: Path, passes: list[int]) -> None:

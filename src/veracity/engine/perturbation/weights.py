@@ -138,7 +138,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         key = self.lesson_key(pair)
         if draw == 0 and explainer.shown is not None:
             self.announce(explainer.shown, level, key)
-        return copy().with_stored_lesson(self.block.folder, key, number)
+        return copy().with_stored_lesson(self.block.folder, key, number, self.block.advance)
 
     def number(self, pair: tuple[int, int]) -> int:
         """The number of a copy, from 1."""
@@ -165,6 +165,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             for place, pair in enumerate(some):
                 own = {name: value[place * classes : (place + 1) * classes] for name, value in learnt.items()}
                 block.folder.write_tensors(LEARNT, self.lesson_key(pair), own)
+                block.advance(weight(block.problem.lesson_cost(block.job.model, explainer)))
 
     def lesson_key(self, pair: tuple[int, int]) -> str:
         """A hash of everything that the lesson about a copy depends on."""

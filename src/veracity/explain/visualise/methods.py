@@ -164,20 +164,16 @@ class SpectralVisualisation(Visualisation, ABC):
         """Random parameters (C, ...) of the first images."""
 
     @abstractmethod
-    def spectrum(self, parameters: Tensor, like: Tensor) -> Tensor:
-        """Complex spectra (C, channels, H, W // 2 + 1) from parameters."""
-
-    def images(self, parameters: Tensor, like: Tensor) -> Tensor:
-        """The images of parameters."""
-        return picture(self.spectrum(parameters, like), (like.shape[-2], like.shape[-1]), self.span)
+    def spectrum(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+        """A function from parameters to complex spectra (C, channels, H, W // 2 + 1)."""
 
     def trajectory(self, model: nn.Module, classes: Tensor, draws: Draws, like: Tensor, context: Context) -> Iterator[Tensor]:
-        parameters = self.start(draws, like).to(like)
+        parameters, spectrum, size = self.start(draws, like).to(like), self.spectrum(like), (like.shape[-2], like.shape[-1])
         optimiser, step = NAdam(parameters, self.rate), 0
         while True:
             with torch.enable_grad():
                 leaf = parameters.detach().requires_grad_()
-                images = self.images(leaf, like)
+                images = picture(spectrum(leaf), size, self.span)
             yield images.detach()
             slope = self.slope(model, images.detach(), classes, draws, step, context)
             (gradient,) = torch.autograd.grad(images, leaf, -slope)
@@ -216,9 +212,9 @@ class Fourier(SpectralVisualisation):
         _, channels, height, width = like.shape
         return draws.normal(channels, height, width // 2 + 1, 2, stream="visualisation start")
 
-    def spectrum(self, parameters: Tensor, like: Tensor) -> Tensor:
-        height, width = like.shape[-2:]
-        return torch.view_as_complex(parameters) * spectral_scale(height, width, self.decay, like)
+    def spectrum(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+        scale = spectral_scale(like.shape[-2], like.shape[-1], self.decay, like)[..., None]
+        return lambda parameters: torch.view_as_complex(parameters * scale)
 
 
 @EXPLAINERS.add
@@ -254,11 +250,16 @@ class Maco(SpectralVisualisation, InputObserver):
         _, channels, height, width = like.shape
         return draws.normal(channels, height, width // 2 + 1, stream="visualisation start")
 
-    def spectrum(self, parameters: Tensor, like: Tensor) -> Tensor:
+    def spectrum(self, like: Tensor) -> Callable[[Tensor], Tensor]:
         if self.amplitude is None:
             raise InputError("maco has no amplitudes yet: pass amplitude=..., or let it see your inputs first, maco.prepare(inputs).")
         amplitude = resized_amplitude(self.amplitude.to(like), like.shape[1], (like.shape[-2], like.shape[-1]))
-        return torch.polar(amplitude.expand_as(parameters).contiguous(), standardise(parameters))
+
+        def with_phases(parameters: Tensor) -> Tensor:
+            phases = standardise(parameters)
+            return torch.complex(amplitude * phases.cos(), amplitude * phases.sin())
+
+        return with_phases
 
 
 @EXPLAINERS.add
