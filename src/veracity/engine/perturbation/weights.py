@@ -158,9 +158,10 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 with remembering(self.remembered):
                     learnt = learn_stacked(explainer, block.reader, self.space, some, [self.number(pair) for pair in some])
             except RuntimeError as error:
-                if out_of_memory(error):
-                    raise
-                self.mapping = False
+                self.mapping, short = False, out_of_memory(error)
+            if not self.mapping:
+                if short:
+                    block.budget.shrink()
                 return
             for place, pair in enumerate(some):
                 own = {name: value[place * classes : (place + 1) * classes] for name, value in learnt.items()}
