@@ -28,7 +28,18 @@ LEARNING = (
     "random_mixture", "random_sensitivities", "natural_activation",
 )  # fmt: skip
 """Explainers that refer to training examples."""
-PICTURES = ("full_grad", "grad_cam", "grad_cam_plus_plus", "extremal_perturbation", "superpixel_lime", "superpixel_shap", "edge_filter")
+PICTURES = (
+    "full_grad",
+    "grad_cam",
+    "grad_cam_plus_plus",
+    "extremal_perturbation",
+    "superpixel_lime",
+    "superpixel_shap",
+    "edge_filter",
+    "fourier_visualisation",
+    "maco",
+    "deep_visualisation",
+)
 """Explainers of images and series alone."""
 CONCEPTS = ("cav", "car", "tcav")
 FOLDED = ("mege", "reco", "reco_auc", "reco_ks")

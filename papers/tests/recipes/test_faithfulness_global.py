@@ -58,7 +58,10 @@ def test_the_smoke_scale_measures_every_setting_both_ways(tmp_path: Path) -> Non
     result = audits.run(tmp_path / "run", progress=False)
     summary = result.summary
     assert summary is not None
-    of_classes = summary[summary["kind"] == "global"]
+    means = summary[summary["method"].str.startswith("mean of")]
+    assert means["kind"].tolist() == ["local", "global"]
+    of_classes = summary[(summary["kind"] == "global") & ~summary.index.isin(means.index)]
+    assert np.isclose(means["restarted"].iloc[1], of_classes["restarted"].mean())
     assert len(of_classes) == 9
     assert of_classes[["fast_gef", "restarted", "public"]].notna().all(axis=None)
     levels = np.array([[float(level) for level in line.split()] for line in of_classes["levels public"]])

@@ -14,7 +14,7 @@ from torch import Size
 from veracity.core import registry
 from veracity.core.component import Component
 from veracity.core.errors import VeracityError, unknown
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import Explainer, Frame, learner
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import Registry
 from veracity.core.scores import Score
@@ -92,9 +92,12 @@ def facts(item: Any, example: Any) -> Iterator[tuple[str, str]]:
         yield "better", "higher" if example.direction is Direction.HIGHER else "lower"
         yield "range", interval(example.range)
     if isinstance(example, Explainer):
-        yield "explains", f"the {example.frame.value}, {'with' if example.signed else 'without'} signs"
+        what = "whole classes" if example.frame is Frame.GLOBAL else f"the {example.frame.value}"
+        yield "explains", f"{what}, {'with' if example.signed else 'without'} signs"
         yield "random", "yes" if example.stochastic else "no"
-        wanted = ["gradients"] if example.cost(Size((1, 16, 16))).backward else []
+        one, shape = learner(example), Size((1, 16, 16))
+        passes = example.cost(shape) if one is None else example.cost(shape) + one.lesson_cost(shape, 1)
+        wanted = ["gradients"] if passes.backward else []
         wanted += [need.value for need in sorted(example.needs, key=lambda one: one.value)]
         wanted += [] if example.structured else ["inputs without structure: it takes no graphs or texts"]
         if wanted:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost, Explainer, Need
+from veracity.core.explainers import Cost, Explainer, Need, learner
 from veracity.core.inputs import Inputs, samples_to_read
 from veracity.core.models import device_of
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
@@ -103,6 +103,7 @@ def plan(
     Keys depend on the row budget only if numbers depend on the batch.
     """
     jobs: list[Job] = []
+    taught: set[str] = set()
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for samples, model_name in blocks(problem, most):
         model = problem.models[model_name]
@@ -142,7 +143,14 @@ def plan(
                     name,
                     score,
                     request,
-                    *costs(score, request, per_map, len(samples), outputs_of_explainer(problem, model_name, explainer, request)),
+                    *with_lessons(
+                        problem,
+                        model_name,
+                        label,
+                        request,
+                        taught,
+                        costs(score, request, per_map, len(samples), outputs_of_explainer(problem, model_name, explainer, request)),
+                    ),
                 )
                 for name, score, request in wanted
             )
@@ -209,6 +217,21 @@ def outputs_of_explainer(problem: Problem, name: str, explainer: Explainer | Non
     module = problem.models[name].module
     whole = problem.view(name) is module and problem.target_of(name).decisions(module) is module
     return frozenset({Reads.SCORES, Reads.OUTPUT}) if whole else frozenset({Reads.SCORES})
+
+
+def with_lessons(
+    problem: Problem, name: str, label: str, request: Request, taught: set[str], passes: tuple[Cost, Cost]
+) -> tuple[Cost, Cost]:
+    """The passes of a cell, and those of lessons by class about copies of the model, if no cell before this one is `taught` them."""
+    explainer, space = learner(problem.explainers.get(label)), request.space
+    if explainer is None or not explainer.by_class or not isinstance(space, WeightSpace):
+        return passes
+    key = fingerprint.of_json([problem.learnt_key(name, label), space.spec(), request.walk.spec()])
+    if key in taught:
+        return passes
+    taught.add(key)
+    copies = request.walk.length(space) * sum(map(space.explains, range(space.levels)))
+    return passes[0] + problem.lesson_cost(name, explainer) * copies, passes[1]
 
 
 def costs(score: Score, request: Request, per_map: Cost, samples: int, seen: frozenset[Reads] = frozenset()) -> tuple[Cost, Cost]:

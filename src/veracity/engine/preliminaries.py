@@ -430,10 +430,5 @@ class Preliminaries:
         for model, label in self.lessons:
             if model == name and (training := problem.training_of(name, problem.explainers[label])) is not None:
                 passes += training.inputs.size()
-        return sum((self.of_lesson(problem, *place) for place in self.lessons if place[0] == name), Cost(forward=passes))
-
-    @staticmethod
-    def of_lesson(problem: Problem, name: str, label: str) -> Cost:
-        """The passes of one lesson besides those of training examples."""
-        explainer = learner(problem.explainers[label])
-        return Cost() if explainer is None else explainer.lesson.lesson_cost(problem.inputs.shape, len(problem.classes(name)))
+        lessons = (problem.lesson_cost(name, problem.explainers[label]) for model, label in self.lessons if model == name)
+        return sum(lessons, Cost(forward=passes))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Answers, Context, Explainer, Frame, learner
+from veracity.core.explainers import Answers, Context, Cost, Explainer, Frame, learner
 from veracity.core.features import Features
 from veracity.core.inputs import Inputs, Signals, samples_to_read
 from veracity.core.models import device_of, unwrap, weighted_layers
@@ -232,6 +232,11 @@ class Problem:
         context = self.context(name, Draws(self.seed, chosen.repeat(len(copies)), number), batch, training=training)
         first = self.inputs.take(torch.zeros(1, dtype=torch.long)) if learns_by_class else None
         return context if first is None else replace(context, example=first.values.to(device_of(self.models[name].module)))
+
+    def lesson_cost(self, name: str, explainer: Explainer | None) -> Cost:
+        """The passes of one lesson, besides those of training examples."""
+        one = learner(explainer)
+        return Cost() if one is None else one.lesson.lesson_cost(self.inputs.shape, len(self.classes(name)))
 
     def classes(self, name: str) -> Tensor:
         """The distinct scores of a model that the audit explains, in order."""

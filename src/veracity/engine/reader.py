@@ -70,12 +70,13 @@ class Reader:
                 self.learnt = explainer.lesson.learn(self.view, context)
         return self
 
-    def with_stored_lesson(self, folder: RunFolder, key: str, copy: int) -> Reader:
-        """The same, if the folder does not hold this lesson under its key yet."""
+    def with_stored_lesson(self, folder: RunFolder, key: str, copy: int, advance: Callable[[int], None]) -> Reader:
+        """The same, if the folder does not hold this lesson under its key yet; `advance` gets the number of passes that were made."""
         stored = folder.recovered(LEARNT, key)
         if stored is None:
             self.with_lesson(copy)
             folder.write_tensors(LEARNT, key, dict(self.learnt))
+            advance(weight(self.problem.lesson_cost(self.name, self.explainer)))
         else:
             self.learnt = {name: value.to(device_of(self.module)) for name, value in stored.items()}
         return self

@@ -176,7 +176,7 @@ def test_maco_keeps_the_amplitudes() -> None:
     like = torch.zeros(1, 1, 12, 12)
     parameters = one.start(Draws.of(7, torch.arange(4)), like).float()
     inner = slice(1, 6)  # columns that have no mirror image in a real image's spectrum
-    spectrum = one.spectrum(parameters, like)
+    spectrum = one.spectrum(like)(parameters)
     assert torch.allclose(spectrum.abs(), given.expand(4, 1, 12, 7), atol=1e-5)
     image = torch.fft.irfft2(spectrum, s=(12, 12), norm="ortho")
     torch.testing.assert_close(torch.fft.rfft2(image, norm="ortho").abs()[..., inner], given.expand(4, 1, 12, 7)[..., inner])

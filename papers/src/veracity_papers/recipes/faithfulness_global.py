@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ METHODS = ("maco", "fourier", "deep-viz")
 STORED = {"maco-50": "maco", "fourier-50": "fourier", "deep-viz-50": "act-max"}
 """The settings whose distortions the authors stored, under their names in `golden_gef`."""
 RESTARTED = ", restarted"
+WAYS = ("fast_gef", "restarted", "public")
+KINDS = ("local", "global")
 DATA = {"mnist": "digits", "fashion-mnist": "clothing"}
 
 
@@ -188,7 +190,18 @@ def local_and_global(results: Mapping[str, Result]) -> pd.DataFrame:
             row.setdefault(f"{column} levels", []).append(distortion_levels(as_score(result.manifest["score_specs"][score]["spec"]), one))
             row.setdefault("no response", []).append(rows[one.explainer].no_response)
             row.setdefault("kind", []).append(kind_of(method, rows[one.explainer].control))
-    return pd.DataFrame([line(*key, row) for key, row in found.items()])
+    lines = [line(*key, row) for key, row in found.items()]
+    return pd.DataFrame([*lines, *(mean_line(data, kind, lines) for data in dict.fromkeys(key[0] for key in found) for kind in KINDS)])
+
+
+def mean_line(data: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean scores of all local or all global methods on a data set (Figure 8C)."""
+    same = [one for one in lines if (one["data"], one["kind"]) == (data, kind)]
+    shown: dict[str, Any] = {"data": data, "method": f"mean of {len(same)}", "kind": kind}
+    for column in (*WAYS, "published"):
+        known = [one[column] for one in same if np.isfinite(one[column])]
+        shown[column] = float(np.mean(known)) if known else np.nan
+    return shown | {f"levels {way}": "" for way in (*WAYS, "stored")} | {"no response": sum(one["no response"] for one in same)}
 
 
 def kind_of(method: str, control: bool) -> str:
@@ -199,7 +212,7 @@ def kind_of(method: str, control: bool) -> str:
 def line(data: str, method: str, row: Mapping[str, list[Any]]) -> dict[str, Any]:
     """One row of the table from the values of all seeds."""
     shown: dict[str, Any] = {"data": data, "method": method, "kind": row["kind"][0]}
-    for column in ("fast_gef", "restarted", "public"):
+    for column in WAYS:
         values = np.array(row.get(column, []), dtype=float)
         known = values[np.isfinite(values)]
         shown[column] = float(known.mean()) if len(known) else np.nan
@@ -207,7 +220,7 @@ def line(data: str, method: str, row: Mapping[str, list[Any]]) -> dict[str, Any]
     shown["published"] = published_value(data, method)
     stored = stored_distortions(data, method)
     shown["stored"] = np.nan if stored is None else float(stored["score"].mean())
-    for column in ("fast_gef", "restarted", "public"):
+    for column in WAYS:
         parts = row.get(f"{column} levels", [])
         shown[f"levels {column}"] = in_shares(np.mean(parts, axis=0)) if parts else ""
     shown["levels stored"] = "" if stored is None else in_shares(stored["explanation_distortion"].mean((0, 2)))

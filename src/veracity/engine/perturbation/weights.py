@@ -142,7 +142,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         key = self.lesson_key(pair)
         if draw == 0 and explainer.shown is not None:
             self.announce(explainer.shown, level, key)
-        return copy().with_stored_lesson(self.block.folder, key, number)
+        return copy().with_stored_lesson(self.block.folder, key, number, self.block.advance)
 
     def number(self, pair: tuple[int, int]) -> int:
         """The number of a copy, from 1."""
@@ -162,13 +162,15 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 with remembering(self.remembered):
                     learnt = learn_stacked(explainer, block.reader, self.space, some, [self.number(pair) for pair in some])
             except RuntimeError as error:
-                if out_of_memory(error):
-                    raise
-                self.mapping = False
+                self.mapping, short = False, out_of_memory(error)
+            if not self.mapping:
+                if short:
+                    block.budget.shrink()
                 return
             for place, pair in enumerate(some):
                 own = {name: value[place * classes : (place + 1) * classes] for name, value in learnt.items()}
                 block.folder.write_tensors(LEARNT, self.lesson_key(pair), own)
+                block.advance(weight(block.problem.lesson_cost(block.job.model, explainer)))
 
     def lesson_key(self, pair: tuple[int, int]) -> str:
         """A hash of everything that the lesson about a copy depends on."""

@@ -41,13 +41,11 @@ PAPER = "Hedström et al. 2025, section 6"
 
 @dataclass(frozen=True, kw_only=True)
 class Visualisation(GlobalExplainer, ABC):
-    """An image per class, found by gradient ascent on the class's score.
+    """An image per class, found by `steps` steps of gradient ascent on the class's score.
 
-    steps    how many steps are taken
-    stops    the steps at which explainers that share this trajectory read it, `steps` among them; () for its end alone
-    grey     whether the image is averaged over its channels
-    common   whether random numbers are the same for every copy of a model, so that an image moves only if the model does; if not,
-             every copy has its own, as in the public code, and a restart moves the image too
+    Explainers that share a trajectory name the same `stops`, one of which is their own number of steps. With `grey`, the image is
+    averaged over its channels. With `common`, random numbers are the same for every copy of a model, so that an image moves only
+    if the model does. Without, every copy starts anew, as in the public code, and the restart moves the image too.
     """
 
     stochastic: ClassVar[bool] = computed(lambda self: not self.common)
@@ -140,13 +138,10 @@ def name_of(step: int) -> str:
 class SpectralVisualisation(Visualisation, ABC):
     """A visualisation whose image is given by its spectrum, and whose score is the mean over noisy random crops.
 
-    Each step of NAdam follows the gradient of the mean score over `crops` square crops with sides between `smallest` and `largest`
-    of the image's, enlarged to its size, plus Gaussian noise. Crops are at least 8 pixels wide; images that are too small for that
-    are seen whole, once per step.
-
-    rate   the rate of NAdam
-    noise  its standard deviation
-    span   the largest absolute value of a pixel
+    Each step of NAdam, with its `rate`, follows the gradient of the mean score over `crops` square crops, enlarged to the size of
+    the image. Their sides are between `smallest` and `largest` of the image's. Gaussian noise of standard deviation `noise` is added
+    to each crop. Crops are at least 8 pixels wide; images that are too small for that are seen whole, once per step. The values of
+    the image lie within plus and minus `span`.
     """
 
     rate: Positive = 1.0
@@ -164,20 +159,16 @@ class SpectralVisualisation(Visualisation, ABC):
         """Random parameters (C, ...) of the first images."""
 
     @abstractmethod
-    def spectrum(self, parameters: Tensor, like: Tensor) -> Tensor:
-        """Complex spectra (C, channels, H, W // 2 + 1) from parameters."""
-
-    def images(self, parameters: Tensor, like: Tensor) -> Tensor:
-        """The images of parameters."""
-        return picture(self.spectrum(parameters, like), (like.shape[-2], like.shape[-1]), self.span)
+    def spectrum(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+        """A function from parameters to complex spectra (C, channels, H, W // 2 + 1)."""
 
     def trajectory(self, model: nn.Module, classes: Tensor, draws: Draws, like: Tensor, context: Context) -> Iterator[Tensor]:
-        parameters = self.start(draws, like).to(like)
+        parameters, spectrum, size = self.start(draws, like).to(like), self.spectrum(like), (like.shape[-2], like.shape[-1])
         optimiser, step = NAdam(parameters, self.rate), 0
         while True:
             with torch.enable_grad():
                 leaf = parameters.detach().requires_grad_()
-                images = self.images(leaf, like)
+                images = picture(spectrum(leaf), size, self.span)
             yield images.detach()
             slope = self.slope(model, images.detach(), classes, draws, step, context)
             (gradient,) = torch.autograd.grad(images, leaf, -slope)
@@ -203,7 +194,7 @@ class SpectralVisualisation(Visualisation, ABC):
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
 class Fourier(SpectralVisualisation):
-    """Feature visualisation in the Fourier basis: a free spectrum, divided by max(frequency, 1 / side)^decay.
+    """Feature visualisation in the Fourier basis: a free spectrum, divided by max(frequency, 1 / side)^`decay`.
 
     The image is the standardised inverse transform, in decorrelated colours, with a sigmoid to ±2.5.
     """
@@ -216,9 +207,9 @@ class Fourier(SpectralVisualisation):
         _, channels, height, width = like.shape
         return draws.normal(channels, height, width // 2 + 1, 2, stream="visualisation start")
 
-    def spectrum(self, parameters: Tensor, like: Tensor) -> Tensor:
-        height, width = like.shape[-2:]
-        return torch.view_as_complex(parameters) * spectral_scale(height, width, self.decay, like)
+    def spectrum(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+        scale = spectral_scale(like.shape[-2], like.shape[-1], self.decay, like)[..., None]
+        return lambda parameters: torch.view_as_complex(parameters * scale)
 
 
 @EXPLAINERS.add
@@ -226,7 +217,7 @@ class Fourier(SpectralVisualisation):
 class Maco(SpectralVisualisation, InputObserver):
     """Magnitude-constrained feature visualisation: the spectrum's amplitudes are given, and its phases are optimised.
 
-    amplitude  (channels, H, W // 2 + 1), or of another size, in decorrelated colours; None is the mean over the audit's inputs
+    The `amplitude` (channels, H, W // 2 + 1), in decorrelated colours, may have another size; None is the mean over the audit's inputs.
     """
 
     name = "maco"
@@ -254,11 +245,16 @@ class Maco(SpectralVisualisation, InputObserver):
         _, channels, height, width = like.shape
         return draws.normal(channels, height, width // 2 + 1, stream="visualisation start")
 
-    def spectrum(self, parameters: Tensor, like: Tensor) -> Tensor:
+    def spectrum(self, like: Tensor) -> Callable[[Tensor], Tensor]:
         if self.amplitude is None:
             raise InputError("maco has no amplitudes yet: pass amplitude=..., or let it see your inputs first, maco.prepare(inputs).")
         amplitude = resized_amplitude(self.amplitude.to(like), like.shape[1], (like.shape[-2], like.shape[-1]))
-        return torch.polar(amplitude.expand_as(parameters).contiguous(), standardise(parameters))
+
+        def with_phases(parameters: Tensor) -> Tensor:
+            phases = standardise(parameters)
+            return torch.complex(amplitude * phases.cos(), amplitude * phases.sin())
+
+        return with_phases
 
 
 @EXPLAINERS.add
@@ -266,8 +262,10 @@ class Maco(SpectralVisualisation, InputObserver):
 class DeepViz(Visualisation):
     """Feature visualisation in pixels with the regularisers of Yosinski et al.: decay, blur, and crops of small values.
 
-    x <- (x + rate dF/dx) (1 - decay) from uniform noise; then a Gaussian blur in every fourth step, and zeros at the 30 % of pixels
-    with the smallest norm over channels and at the 30 % of values that are smallest. The image with the largest score so far is kept.
+    Each step adds `rate` times the gradient to an image that begins as uniform noise, and takes away the share `decay` of it. A
+    Gaussian of `blur_width` pixels blurs it at every `blur_every`-th step. Then the share `norm_crop` of pixels with the smallest norm
+    over channels becomes 0, and so does the share `value_crop` of values that are smallest. The image with the largest score so far
+    is kept.
     """
 
     name = "deep_visualisation"

@@ -1,0 +1,89 @@
+"""Feature visualisation over its bare passes: python -m benchmarks.visualise [cpu|cuda] [steps]
+
+A LeNet with ten classes, and a wide network on images of 64 x 64 pixels with six crops. Bare: the forward and backward passes of as many
+rows, nothing else. Lesson: all classes of one model. Audit: Fast-GEF with 25 copies over the bare passes of 26 lessons, with what
+surrounds them; on a GPU the copies of a small network are visualised together.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.timing import now, synchronise
+from veracity import Audit
+from veracity.core.explainers import Context
+from veracity.core.randomness import Draws
+from veracity.explain import DeepViz, Fourier, Maco, Visualisation
+from veracity.scores import FastGEF
+from veracity.trainers.training import initialised
+from veracity_papers.zoo.lenet import lenet
+
+CLASSES, COPIES = 10, 25
+
+
+def wide() -> nn.Module:
+    """A network whose passes are much work."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 5, padding=2), nn.ReLU(), nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, CLASSES))
+
+
+def seconds(work: Callable[[], Any], device: torch.device) -> float:
+    """How long some work takes, until the device has done it."""
+    synchronise(device)
+    start = now(device)
+    work()
+    synchronise(device)
+    return now(device) - start
+
+
+def bare(net: nn.Module, rows: int, like: Tensor, steps: int) -> None:
+    """The passes of a trajectory and nothing else."""
+    points = torch.rand(rows, *like.shape[1:], device=like.device)
+    targets = torch.arange(rows, device=like.device) % CLASSES
+    for _ in range(steps):
+        leaf = points.detach().requires_grad_()
+        torch.autograd.grad(net(leaf).gather(1, targets[:, None]).sum(), leaf)
+
+
+def compare(net: nn.Module, like: Tensor, method: Visualisation) -> dict[str, float]:
+    """Seconds of bare passes, of a lesson and of an audit, and their ratios."""
+    device, rows = like.device, CLASSES * method.views(like.shape)
+    context = Context(Draws.of(0, torch.arange(CLASSES, device=device)), 16384, example=like)
+    bare(net, rows, like, 3)
+    method.learn(net, context)  # first calls also look for algorithms
+    passes = seconds(lambda: bare(net, rows, like, method.steps), device)
+    lesson = seconds(lambda: method.learn(net, context), device)
+    audit = Audit(
+        models={"net": net},
+        inputs=torch.rand(64, *like.shape[1:]),
+        targets=torch.arange(64) % CLASSES,
+        target="label",
+        explainers={"one": method},
+        scores={"fast_gef": FastGEF(sigma=1.0, draws=COPIES // 5)},
+        controls=False,
+        companions=False,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        whole = seconds(lambda: audit.run(folder, progress=False), device)
+    every = passes * (COPIES + 1)
+    return {"bare_s": passes, "lesson_s": lesson, "lesson_ratio": lesson / passes, "audit_s": whole, "audit_ratio": whole / every}
+
+
+def main(device: str = "cpu", steps: str = "50") -> None:
+    """Print one line of JSON per network and method."""
+    for name, build, shape in (("lenet", lenet, (1, 1, 28, 28)), ("wide", wide, (1, 3, 64, 64))):
+        net, like = initialised(build, seed=0).to(device).eval(), torch.zeros(shape, device=device)
+        amplitude = torch.rand(shape[1], shape[2], shape[3] // 2 + 1) + 0.1
+        for method in (Fourier(steps=int(steps)), Maco(steps=int(steps), amplitude=amplitude), DeepViz(steps=int(steps))):
+            print(json.dumps({"network": name, "method": method.name, "device": device, **compare(net, like, method)}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
