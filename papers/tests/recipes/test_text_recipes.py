@@ -2,11 +2,38 @@
 
 import pytest
 
+from veracity.explain import PartitionShap, TopK, WordFrequency
 from veracity.recipe import Scale
 from veracity_papers.data import files
+from veracity_papers.recipes.faithfulness_text import EFFORTS, cut, faithfulness_text, text_methods
 from veracity_papers.recipes.texts_and_images import text_sms, text_sst2, vision_eurosat, vision_eurosat_resnet
 
 pytest.importorskip("transformers")
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_faithfulness_of_texts(tmp_path):
+    """Every method is measured uncut and cut, beside random tokens and the published figures."""
+    if files.locate("sst2/dev.tsv") is None:
+        pytest.skip("sst2/dev.tsv is not here")
+    table = faithfulness_text.assemble(tmp_path, Scale.SMOKE).run(tmp_path / "run").table()
+    methods = ("integrated_gradients", "attn_lrp")
+    assert {*methods, *(f"{name}, top {k}" for name in (*methods, "random") for k in (5, 10))} <= set(table["explainer"])
+    assert (table["cells_failed"] == 0).all()
+    rows = table.set_index(["explainer", "score"])
+    assert rows.loc[("integrated_gradients", "fast_gef_public"), "published"] == 0.77
+    assert rows.loc[("random, top 5", "fast_gef_public"), "published"] == -0.08
+    assert rows.loc["random, top 5", "control"].all()
+    assert not rows.loc["integrated_gradients, top 5", "control"].any()
+
+
+def test_all_methods_of_the_paper_are_cut_the_same_way():
+    effort = EFFORTS[Scale.PAPER]
+    found = cut(text_methods(effort, WordFrequency()))
+    assert len(found) == 3 * 6 + 2
+    assert (effort.samples, found["integrated_gradients"].steps, found["partition_shap"].evaluations) == (250, 10, 500)
+    assert found["partition_shap, top 10"] == TopK(explainer=PartitionShap(evaluations=500), k=10)
+    assert all(one.control for name, one in found.items() if name.startswith(("random", "word_frequency")))
 
 
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")

@@ -145,6 +145,11 @@ class Explainer(Component, ABC):
     def cost(self, shape: Size) -> Cost:
         """Passes for one explanation of an input of this shape."""
 
+    def rows_at_once(self, shape: Size) -> int:
+        """Model rows of one explanation that can share a call; fewer than its cost if later rows depend on earlier ones."""
+        cost = self.cost(shape)
+        return max(cost.forward, cost.backward)
+
     @abstractmethod
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Explanations of N inputs, (N, ...)."""

@@ -50,6 +50,7 @@ class Reader:
         self.outputs_are = problem.models[name].outputs
         self.training = problem.training_of(name, explainer, self.module) if explainer else None
         self.cost = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
+        self.rows_each = explainer.rows_at_once(problem.inputs.shape) if explainer else 1
 
     def on(self, copy: nn.Module) -> Reader:
         """The same explainer on a copy of the model."""
@@ -119,7 +120,7 @@ class Reader:
             own = Draws(draws.seed, draws.sample[here], draws.draw[here] * count + around.draw[part])
             parts.append(self.explanation(space.move(element[part], x[here]), targets[here], own))
 
-        self.budget.spend(len(row), max(self.cost.forward, self.cost.backward), some)
+        self.budget.spend(len(row), self.rows_each, some)
         return torch.cat(parts).reshape(len(x), count, *parts[0].shape[1:]).mean(1)
 
 
@@ -152,7 +153,7 @@ class Block:
         self.model, self.explainer, self.seed = problem.models[job.model], problem.explainers.get(job.explainer), problem.seed
         self.frame = self.explainer.frame if self.explainer else Frame.INPUT
         self.reader = Reader(problem, job.model, self.explainer, budget, learnt)
-        self.rows_each = max(self.reader.cost.forward, self.reader.cost.backward)
+        self.rows_each = self.reader.rows_each
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(self.job.samples)
         self.numbers = send(self.samples, self.device)

@@ -44,6 +44,10 @@ class PartitionShap(Patched):
         """Two passes per split, one for the input and one for the baseline."""
         return Cost(forward=ENDS + PER_SPLIT * min(splits(self.count(shape)), (self.evaluations - ENDS) // PER_SPLIT))
 
+    def rows_at_once(self, shape: Size) -> int:
+        """The evaluations of one split: which node is split next depends on them."""
+        return PER_SPLIT
+
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         index, baseline = self.index(inputs.shape[1:]), baseline_row(self.baseline, inputs)
         features = int(index.max()) + 1

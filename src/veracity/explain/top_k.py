@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Explainer, InputObserver
@@ -55,6 +55,9 @@ class TopK(InputObserver, Wrapper):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         return self.inner.check(model, inputs, targets, context)
+
+    def rows_at_once(self, shape: Size) -> int:
+        return self.inner.rows_at_once(shape)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         maps = self.inner.explain(model, inputs, targets, context)
