@@ -37,7 +37,7 @@ from veracity.engine.crosstrain.folds import outputs_of
 from veracity.explain import KernelShap, Shap
 from veracity.inputs import SeveralInputs, TextInputs, as_inputs
 from veracity.models import as_model
-from veracity.perturb import Flips, NodePermutations, Permutations
+from veracity.perturb import Flips, NodePermutations, Permutations, TokenPermutations
 from veracity.walk import Genetic, GradientSearch, MonteCarlo, SubsetSimulation
 
 SAMPLES = 12
@@ -241,7 +241,8 @@ def text() -> Case:
     config = DistilBertConfig(vocab_size=len(words), dim=8, hidden_dim=16, n_layers=2, n_heads=2, max_position_embeddings=12)
     some = ["a fine film", "a dull film with no heart", "not a fine film", "a very dull film", "a film with heart", "not very dull"]
     texts = [*some, *(f"not {text}" for text in some)]
-    return untrained(lambda fold: seeded(lambda: DistilBertForSequenceClassification(config), fold), TextInputs(texts, tokenizer))
+    inputs = TextInputs(texts, tokenizer)
+    return untrained(lambda fold: seeded(lambda: DistilBertForSequenceClassification(config), fold), inputs, symmetry=TokenPermutations())
 
 
 def vision() -> Case:

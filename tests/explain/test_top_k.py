@@ -13,6 +13,7 @@ from veracity.core.randomness import Draws
 from veracity.explain import IntegratedGradients, PartitionShap, RandomTopK, SuperpixelLime, TopK
 from veracity.explain.masking import largest
 from veracity.inputs import TextInputs
+from veracity.scores import FastGEF
 from veracity.testing.explainers import ExplainerConformance
 
 
@@ -105,3 +106,29 @@ def test_the_audit_counts_a_cut_control_as_a_control(tmp_path):
     whole, two = (result.explanations("model", label) for label in ("ig", "ig 2"))
     present = TextInputs(TEXTS, tokenizer()).take(torch.arange(4)).present
     assert torch.equal(two, largest(whole, 2, present))
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_random_words_do_not_follow_the_model(tmp_path):
+    """Fast-GEF of random words is 0 within two standard errors, over four seeds. Words by rarity never change: undefined, not 0."""
+    words = ("fine", "dull", "film", "heart")
+    texts = [f"a {one} {two} with no {three}" for one in words for two in words for three in words[:3]]
+    explainers = {"random": RandomTopK(k=2), "rare": TopK(explainer="word_frequency", k=2)}
+    values = []
+    for seed in range(4):
+        audit = Audit(
+            models=text_model(),
+            inputs=TextInputs(texts, tokenizer()),
+            explainers=explainers if seed == 0 else {"random": RandomTopK(k=2)},
+            scores={"fast_gef": FastGEF(sigma=0.3, draws=4)},
+            controls=False,
+            companions=False,
+            seed=seed,
+        )
+        result = audit.run(tmp_path / str(seed))
+        values += result.samples("fast_gef").query("explainer == 'random'")["value"].dropna().tolist()
+        if seed == 0:
+            assert result.table().set_index("explainer").loc["rare", "undefined"] == len(texts)
+    found = torch.tensor(values, dtype=torch.float64)
+    assert len(found) > 180
+    assert abs(found.mean()) < 2 * found.std() / len(found) ** 0.5

@@ -1,6 +1,7 @@
 """Texts as gates at the word embedding: against the model on token numbers, against Captum, and with texts of other lengths."""
 
 import warnings
+from copy import deepcopy
 
 import captum
 import pytest
@@ -244,8 +245,33 @@ def test_a_token_with_the_number_0_is_a_word_where_padding_is_masked():
     assert TextInputs.of_encoding(coded, special=(2, 3), mask=4).units.tolist() == [[-1, 0, 1, -1], [-1, 0, -1, -1]]
 
 
-def test_a_symmetry_that_moves_words_is_refused():
-    with pytest.raises(InputError, match="would move the gates of a text and leave its words in place"):
+def without(*tokens):
+    """The tokenizer without some of its special tokens."""
+    found = deepcopy(tokenizer())
+    for name in tokens:
+        setattr(found, name, None)
+    return found
+
+
+@pytest.mark.parametrize("removal", ["replace", "blank", "drop"])
+def test_a_tokenizer_without_mask_and_padding_is_told_in_a_sentence(removal):
+    for make in (
+        lambda: TextInputs(TEXTS, without("pad_token", "mask_token"), removal=removal),
+        lambda: TextInputs(TEXTS[:1], without("pad_token", "mask_token"), removal=removal),
+        lambda: TextInputs.of_encoding(tokenizer()(TEXTS[:1], return_tensors="pt"), without("pad_token", "mask_token")),
+    ):
+        with pytest.raises(InputError) as caught:
+            make()
+        assert str(caught.value).startswith("This tokenizer has neither a mask token nor a padding token")
+        assert "tokenizer.pad_token = tokenizer.eos_token, and pass removal='blank'." in str(caught.value)
+    with pytest.raises(InputError, match="no mask token: pass removal='blank' or removal='drop'"):
+        TextInputs(TEXTS, without("mask_token"))
+    with pytest.raises(InputError, match="no padding token: set tokenizer"):
+        TextInputs(TEXTS, without("pad_token"))
+
+
+def test_a_symmetry_that_moves_gates_alone_is_refused():
+    with pytest.raises(InputError, match=r"would move the gates of a text and leave its words in place: use TokenPermutations\(\)"):
         Audit(
             models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))
         ).prepare()

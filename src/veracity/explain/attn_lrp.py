@@ -34,6 +34,8 @@ ACTIVATIONS = "transformers.activations"
 BILINEAR = re.compile(r"_*(r?mul|multiply|r?matmul|b?mm|einsum)_*")
 LINEAR_IN_ONE = re.compile(r"_*(r?matmul|b?mm|mv|(a|ba)ddb?mm)_*")
 ROOTS = re.compile(r"r?sqrt")
+GRADIENTS = ("softmax", "scaled_dot_product_attention")
+"""Steps whose rule is their gradient; attention shares relevance before."""
 
 
 @EXPLAINERS.add
@@ -102,7 +104,7 @@ class AttentionRelevance(Relevance):
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         active = sum(isinstance(one, Tensor) and one.requires_grad for one in flat(args))
         if func is functional.scaled_dot_product_attention:
-            return self.attention(*args, **kwargs)
+            return attention(*args, **kwargs)
         if not active:
             return func(*args, **kwargs)
         if func is functional.layer_norm:
@@ -122,26 +124,11 @@ class AttentionRelevance(Relevance):
             return func(*args, **kwargs)
         return super().__torch_function__(func, types, args, kwargs)
 
-    def attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        """Attention in single steps, each with its rule."""
-        if enable_gqa:
-            key, value = (one.repeat_interleave(query.shape[-3] // one.shape[-3], -3) for one in (key, value))
-        power = shared(query @ key.mT) * (query.shape[-1] ** -0.5 if scale is None else scale)
-        if is_causal:
-            attn_mask = torch.ones(power.shape[-2:], dtype=torch.bool, device=power.device).tril()
-        if attn_mask is not None:
-            power = power.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else power + attn_mask
-        return shared(power.softmax(-1) @ value)
+
+def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Attention in one step: queries and keys take part in two products, values in one."""
+    query, key, value = shared(query, 0.25), shared(key, 0.25), shared(value)
+    return functional.scaled_dot_product_attention(query, key, value, *args, **kwargs)
 
 
 def flat(args: Sequence[Any]) -> Iterator[Any]:
@@ -159,20 +146,34 @@ def in_place(name: str) -> bool:
     return name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
 
 
-def shared(product: Tensor) -> Tensor:
-    """A product of two activations, whose relevance they share equally: half of the gradient."""
-    return with_scaled_gradient(product, product, torch.tensor(0.5, dtype=product.dtype, device=product.device))
+def shared(value: Tensor, part: float = 0.5) -> Tensor:
+    """A product of two activations, or one of them, which gets its part of the relevance: of two, half of the gradient."""
+    return with_scaled_gradient(value, value, torch.tensor(part, dtype=value.dtype, device=value.device)) if value.requires_grad else value
+
+
+class LinearNorm(torch.autograd.Function):
+    """LayerNorm with the gradient of a linear map, in which the deviation is a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+        value, _, inverse = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(inverse.to(x.dtype) if weight is None else inverse.to(x.dtype) * weight)
+        ctx.axes = tuple(range(-len(shape), 0))
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None, None, None, None]:
+        (factor,) = ctx.saved_tensors
+        found = gradients[0] * factor
+        return found - found.mean(ctx.axes, keepdim=True), None, None, None, None
 
 
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """LayerNorm with a deviation that is a constant."""
-    axes = tuple(range(-len(normalized_shape), 0))
-    centred = input - input.mean(axes, keepdim=True)
-    found = centred * (centred.detach().square().mean(axes, keepdim=True) + eps).rsqrt()
-    found = found if weight is None else found * weight
-    return found if bias is None else found + bias
+    found: Tensor = LinearNorm.apply(input, list(normalized_shape), weight, bias, eps)  # type: ignore[no-untyped-call]
+    return found
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -184,7 +185,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 
 
 def steps_without_rule(score: Tensor) -> Counter[str]:
-    """The nonlinear steps that relevance would cross by their plain gradients, by name; the softmax may do so."""
+    """The nonlinear steps that relevance would cross by their plain gradients without a rule that says so, by name."""
     found, seen, ahead = Counter[str](), set[Any](), [score.grad_fn]
     while ahead:
         node = ahead.pop()
@@ -192,7 +193,7 @@ def steps_without_rule(score: Tensor) -> Counter[str]:
             continue
         seen.add(node)
         name = SUFFIXES.sub("", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub(r"Backward\d*$", "", node.name())).lower())
-        if NONLINEAR.fullmatch(name) and not PROPORTIONAL.fullmatch(name) and name != "softmax":
+        if NONLINEAR.fullmatch(name) and not PROPORTIONAL.fullmatch(name) and name not in GRADIENTS:
             found[name] += 1
         ahead += [one for one, _ in node.next_functions]
     return found
@@ -211,12 +212,18 @@ def frozen(model: nn.Module) -> Iterator[None]:
             one.requires_grad_()
 
 
+def passes_unchanged(given: Tensor, output: Tensor) -> bool:
+    """Whether an activation is a single step that has its rule already."""
+    node = output.grad_fn
+    return node is not None and node.name().startswith("ScaledGradient") and node.next_functions[0][0] is given.grad_fn
+
+
 @contextmanager
 def whole_activations(model: nn.Module) -> Iterator[None]:
     """Activations of transformers pass relevance unchanged as a whole, however they are computed."""
 
     def passes(_module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        if not args or not args[0].requires_grad:
+        if not args or not args[0].requires_grad or passes_unchanged(args[0], output):
             return output
         return with_scaled_gradient(args[0], output, output.detach() / away_from_zero(args[0].detach(), LEAST_INPUT))
 

@@ -15,7 +15,7 @@ from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
-from veracity.core.spaces import FiniteSpace, InputSpace
+from veracity.core.spaces import FiniteSpace, GuidedSpace, InputSpace
 from veracity.explain.convert import as_explainer
 from veracity.explain.passes import pairs
 from veracity.explain.wrapper import Wrapper, computed
@@ -124,11 +124,15 @@ class Symmetrised(Wrapper):
         space, signals, own_draws = self.transforms(x.shape[1:]), Signals(x, context.structure), context.draws.on_cpu
         count, elements = self.count(space), draw_elements(space, own_draws, self.draws)
         cost = self.inner.cost(x.shape[1:])
+        guide = space.guide(x, None) if isinstance(space, GuidedSpace) and isinstance(space, Invertible) else None
         total, dtype = None, x.dtype
         for row, item in pairs(len(x), count, max(1, context.batch // max(1, cost.forward, cost.backward))):
             element, here = elements(row, item).to(x.device), row.to(x.device)
+            if guide is not None and isinstance(space, GuidedSpace):
+                element = space.steer(element, guide[here])
             transformed = space.move(element, signals[here])
-            own = replace(context, structure=transformed.structure, draws=item_draws(own_draws, row, item))
+            present = None if context.present is None else context.present[here]
+            own = replace(context, structure=transformed.structure, draws=item_draws(own_draws, row, item), present=present)
             maps = explain(model, transformed.values, targets[here], own)
             if self.inner.frame is Frame.INPUT and isinstance(space, Invertible):
                 maps = space.act(space.inverse(element), maps)

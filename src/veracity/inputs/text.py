@@ -76,6 +76,11 @@ class TextInputs:
             raise InputError(
                 f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...)."
             )
+        if self.tokenizer.mask_token_id is None and self.tokenizer.pad_token_id is None:
+            raise InputError(
+                "This tokenizer has neither a mask token nor a padding token, one of which stands for a removed word: set "
+                "tokenizer.pad_token = tokenizer.eos_token, and pass removal='blank'."
+            )
         if self.removal == "replace" and self.tokenizer.mask_token_id is None:
             raise InputError("This tokenizer has no mask token: pass removal='blank' or removal='drop'.")
         if self.tokenizer.pad_token_id is None and (self.removal != "replace" or (len(texts) > 1 and self.given is None)):

@@ -21,6 +21,7 @@ from veracity.perturb.groups import (
     Rotations,
     Rotations3D,
     SignFlip,
+    TokenPermutations,
     WindowShift,
     floor,
 )

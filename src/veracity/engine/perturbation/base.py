@@ -175,8 +175,18 @@ def shortened(pair: Pair, rows: Tensor, present: Tensor) -> Pair:
         found = {what: short(value) if what in maps else value[rows.to(value.device)] for what, value in one.found.items()}
         return Reading(one.target[rows.to(one.target.device)], found)
 
+    def within(transform: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """A transform of maps with padding, for maps without it."""
+
+        def moved(values: Tensor) -> Tensor:
+            whole, here = values.new_zeros(present.shape), rows.to(values.device)
+            whole[here] = whole[here].masked_scatter(keep.to(values.device), values)
+            return short(transform(whole))
+
+        return moved if isinstance(pair.space, InputSpace) and pair.space.moves_frame else transform
+
     start = None if pair.start is None else short(pair.start)
-    return Pair(reading(pair.before), reading(pair.after), short(pair.element), pair.move, pair.undo, start)
+    return Pair(reading(pair.before), reading(pair.after), short(pair.element), within(pair.move), within(pair.undo), start)
 
 
 def observed(score: Score, parts: Sequence[tuple[Tensor | slice, Pair]], rows: int) -> Tensor:

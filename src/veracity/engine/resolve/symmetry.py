@@ -8,13 +8,13 @@ import torch
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.fingerprint.origin import in_this_package
-from veracity.core.inputs import Inputs, Signals
+from veracity.core.inputs import Inputs, Signals, words_of
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, WALKS
 from veracity.core.settings import short_repr
 from veracity.core.spaces import GraphSpace, InputSpace, Representation
 from veracity.core.walks import Walk
-from veracity.perturb import Group
+from veracity.perturb import Group, TokenPermutations
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
@@ -53,10 +53,16 @@ def check_structure(space: InputSpace, inputs: Inputs) -> None:
     signals = inputs.take(torch.zeros(8, dtype=torch.long))
     if isinstance(space, GraphSpace) and not signals.structure:
         raise InputError(f"The symmetry '{space.name}' acts on graphs: for the rows of plain tensors use Permutations(axis=-2).")
+    if isinstance(space, TokenPermutations):
+        if words_of(inputs, 0) is None:
+            raise InputError(f"The symmetry '{space.name}' acts on texts: for the rows of plain tensors use Permutations(axis=-2).")
+        return
     if not signals.structure:
         return
     if signals.present is not None and not isinstance(space, GraphSpace) and space.moves_frame:
-        raise InputError(f"The symmetry '{space.name}' would move the gates of a text and leave its words in place: leave `symmetry` out.")
+        raise InputError(
+            f"The symmetry '{space.name}' would move the gates of a text and leave its words in place: use TokenPermutations()."
+        )
     marked = torch.arange(inputs.shape[0]) == torch.arange(8)[:, None] % inputs.shape[0]
     values = marked.double().reshape(8, -1, *[1] * (len(inputs.shape) - 1)).expand(8, *inputs.shape)
     probe = Signals(values, signals.structure)

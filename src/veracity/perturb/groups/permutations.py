@@ -1,4 +1,4 @@
-"""Permutations of a set, such as points or words, and of the nodes of a graph, whose mask and edges move along."""
+"""Permutations of a set, such as points, of the nodes of a graph with their edges, and of the words of a text with their gates."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError
+from veracity.core.inputs import Signals
 from veracity.core.registry import GROUPS
 from veracity.core.settings import Count
-from veracity.core.spaces import GraphSpace, check_known
+from veracity.core.spaces import GraphSpace, GuidedSpace, check_known
 from veracity.perturb.groups.base import FiniteGroup, PermutationAction, check_order, describe, lengths, same_sizes
 
 
@@ -146,3 +147,50 @@ class NodePermutations(GraphSpace, Permutations):
         place = self.inverse(elements).to(edges.device)
         renamed = place.gather(1, edges.clamp(min=0).flatten(1)).reshape(edges.shape)
         return mask.gather(1, elements.to(mask.device)), torch.where(edges < 0, edges, renamed)
+
+
+@GROUPS.add
+@dataclass(frozen=True, kw_only=True)
+class TokenPermutations(GuidedSpace, Permutations):
+    """All orders of the words or tokens of a text, S_n: token numbers and gates move together, and special tokens stay where they are.
+
+    Elements (N, U) are permutations of as many slots as the longest text has. A text of n words is moved by the order that an element
+    gives to its first n slots, so all its orders are equally likely, and padding stays. The pieces of a word stay together.
+
+    >>> texts = TokenPermutations().fit(torch.Size([3]))
+    >>> texts.steer(torch.tensor([[2, 1, 0]]), torch.tensor([[True, True, False]]))
+    tensor([[1, 0, 2]])
+    >>> ids, units = texts.carry(torch.tensor([[1, 0, 2]]), (torch.tensor([[101, 7, 8, 102]]), torch.tensor([[-1, 0, 1, -1]])))
+    >>> ids.tolist(), units.tolist()
+    ([[101, 8, 7, 102]], [[-1, 0, 1, -1]])
+    """
+
+    name = "token_permutations"
+    reference = "Crabbé and van der Schaar, NeurIPS 2023, Table 4 (IMDb)"
+
+    axis: int | None = -1
+
+    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
+        """Which gates exist: those of an unperturbed text are 1."""
+        return x != 0
+
+    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
+        """The order of the existing slots, the first ones, in each permutation; the others stay."""
+        count, slot = guide.sum(1, keepdim=True), torch.arange(elements.shape[1], device=elements.device)
+        first = elements.gather(1, torch.where(elements < count, slot, slot + elements.shape[1]).argsort(dim=1))
+        return torch.where(slot < count, first, slot)
+
+    def move(self, elements: Tensor, signals: Signals) -> Signals:
+        """N permutations move gates and tokens; what does not exist stays."""
+        return Signals(signals.blank(self.act(elements, signals.values)), self.carry(elements, signals.structure), signals.present)
+
+    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """N permutations reorder token numbers, units and whatever else there is one of per token, each (N, T)."""
+        units = structure[1]
+        slot = torch.where(units >= 0, self.inverse(elements).to(units.device).gather(1, units.clamp(min=0)), units)
+        last = elements.shape[1]
+        tokens = torch.where(units >= 0, slot, last).argsort(dim=1, stable=True)  # in their new order, then those that stay
+        places = (units < 0).long().argsort(dim=1, stable=True)
+        source = torch.empty_like(tokens).scatter(1, places, tokens)
+        moved = (part.gather(1, source) if part.shape == units.shape else part for part in structure[2:])
+        return structure[0].gather(1, source), slot.gather(1, source), *moved

@@ -1,0 +1,67 @@
+"""Orders of the words of a text: by hand, as a group, and against the tokenizer on the reordered text."""
+
+import pytest
+import torch
+
+from text_models import TEXTS, text_model, tokenizer
+from veracity.core.inputs import Signals
+from veracity.core.randomness import Draws
+from veracity.inputs import TextInputs
+from veracity.perturb import TokenPermutations
+
+
+def drawn(count, size, seed=0):
+    return TokenPermutations().fit(torch.Size([size])).decode(Draws.of(seed, torch.arange(count)).normal(size, stream="orders"))
+
+
+def test_a_moved_text_is_the_text_in_another_order():
+    """The pieces of a word stay together, and its gate goes with it."""
+    inputs = TextInputs(["a finely film", "not very dull at all"], tokenizer(), unit="word")
+    group, x = TokenPermutations().fit(inputs.shape), inputs.take(torch.arange(2))
+    gates = Signals(x.values * torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5]), x.structure, x.present)
+    element = group.steer(torch.tensor([[4, 2, 0, 3, 1], [1, 4, 0, 3, 2]]), group.guide(x.values, None))
+    assert element.tolist() == [[2, 0, 1, 3, 4], [1, 4, 0, 3, 2]]
+    moved = group.move(element, gates)
+    again = TextInputs(["film a finely", "very all not at dull"], tokenizer(), unit="word").take(torch.arange(2))
+    for one, other in zip(moved.structure, again.structure, strict=True):
+        assert torch.equal(one, other)
+    torch.testing.assert_close(moved.values, torch.tensor([[0.3, 0.1, 0.2, 0.0, 0.0], [0.2, 0.5, 0.1, 0.4, 0.3]]))
+    assert torch.equal(moved.present, x.present)
+
+
+def test_it_is_an_action_of_a_group():
+    inputs = TextInputs(TEXTS, tokenizer())
+    group, x = TokenPermutations().fit(inputs.shape), inputs.take(torch.arange(4))
+    guide = group.guide(x.values, None)
+    g, h = (group.steer(drawn(4, inputs.shape[0], seed), guide) for seed in (0, 1))
+    for one, other in (
+        (group.move(group.compose(g, h), x), group.move(g, group.move(h, x))),
+        (group.move(group.inverse(g), group.move(g, x)), x),
+        (group.move(group.identity(4), x), x),
+    ):
+        assert torch.equal(one.values, other.values)
+        assert all(torch.equal(a, b) for a, b in zip(one.structure, other.structure, strict=True))
+    assert torch.equal(group.steer(g, guide), g)
+
+
+def test_all_orders_of_a_short_text_are_equally_likely():
+    group = TokenPermutations().fit(torch.Size([6]))
+    guide = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0, 0.0]]).expand(6000, -1) != 0
+    own = group.steer(drawn(6000, 6), guide)
+    assert torch.equal(own[:, 3:], torch.tensor([3, 4, 5]).expand(6000, -1))
+    orders, counts = own[:, :3].unique(dim=0, return_counts=True)
+    assert len(orders) == 6
+    assert ((counts - 1000).abs() < 4 * (6000 * 5 / 36) ** 0.5).all()
+
+
+@pytest.mark.parametrize("positions", [True, False])
+def test_an_encoder_feels_the_order_by_its_positions_alone(positions):
+    model, inputs = text_model().double(), TextInputs(TEXTS, tokenizer())
+    if not positions:
+        model.distilbert.embeddings.position_embeddings.weight.data.zero_()
+    group, x, view = TokenPermutations().fit(inputs.shape), inputs.take(torch.arange(4)), inputs.adapt(model)
+    moved = group.move(group.steer(drawn(4, inputs.shape[0]), group.guide(x.values, None)), x)
+    with torch.no_grad():
+        gap = (view(moved.values, *moved.structure) - view(x.values, *x.structure)).abs().amax(1)
+    assert bool((gap[[0, 2, 3]] > 1e-3).all()) == positions
+    assert float(gap[1]) == 0.0  # "dull" has one order
