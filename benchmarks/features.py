@@ -1,4 +1,4 @@
-"""What features of layers cost under GEF: seconds of a processor over bare passes, and the peak of memory, for a language model of any size.
+"""What features of layers cost under GEF: processor seconds over bare passes, and the peak of memory, for models of any size.
 
     python -m benchmarks.features               # stories260K's size
     python -m benchmarks.features 576 10 --memory   # width 576 and 10 layers: 120 MB of weights
