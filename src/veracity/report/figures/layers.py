@@ -12,7 +12,7 @@ import numpy as np
 from veracity.core.registry import FIGURES
 from veracity.report.figure import Figure, Plot
 from veracity.report.figures.alignment import distortions
-from veracity.report.figures.chart import Axis, Scale, from_zero, legend, scale_for
+from veracity.report.figures.chart import Axis, Scale, from_zero, legend, tight_scale
 from veracity.report.figures.panels import Fan, Panel, draw_fans
 from veracity.report.reading import RunReading
 
@@ -58,7 +58,7 @@ def families(explainers: Mapping[str, Mapping[str, Any]], known: Sequence[str]) 
                 own = f"{suffix}, {width}" if several and suffix.startswith("random") else suffix
                 found.setdefault(own, {}).setdefault(place, other)
     widths = [name for name in found if name.endswith(FEATURES) and "," not in name]
-    order = [*widths, *(name for name in found if name not in widths)]
+    order = [*widths, *sorted((name for name in found if name not in widths), key=lambda name: not name.startswith("random"))]
     return layers, tuple(Family(name=name, labels=found[name]) for name in order)
 
 
@@ -107,7 +107,7 @@ class ScoreByLayer(LayerFigure):
             return None
         layers, found = parts
         values = {(row.model, row.explainer): row.value for row in reading.of(label)}
-        up = scale_for([value for value in values.values() if math.isfinite(value)])
+        up = tight_scale([value for value in values.values() if math.isfinite(value)], least=0.2)
         panels = []
         for model in reading.models:
             lines = [{place: values[model, one] for place, one in kind.labels.items() if (model, one) in values} for kind in found]
