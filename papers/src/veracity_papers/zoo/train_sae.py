@@ -122,7 +122,8 @@ FACTS = ("l0", "explained_variance", "loss_recovered", "dead")
 
 def encoder_of(one: SparseAutoencoder) -> LinearEncoder:
     """The autoencoder as an encoder of activations in their own units."""
-    return LinearEncoder(**one.tensors(), activation="relu" if one.k is None else "topk", k=one.k)
+    tensors: dict[str, Any] = dict(one.tensors())
+    return LinearEncoder(**tensors, activation="relu" if one.k is None else "topk", k=one.k)
 
 
 @torch.no_grad()
