@@ -277,8 +277,8 @@ class Audit:
                 if self.precision != "float32":
                     check_resolution(prepared.jobs, self.data)
                 lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
-                known = {"facts": tuple(lessons.facts), "meanings": meanings_of(prepared.problem)}
-                store.write_manifest(replace(prepared, **known).manifest(store))
+                told = replace(prepared, facts=tuple(lessons.facts), meanings=meanings_of(prepared.problem))
+                store.write_manifest(told.manifest(store))
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
                     chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))

@@ -114,7 +114,7 @@ class Alignment(SampleNotes, Repeatable):
     """
 
     reference: ClassVar[str] = PAPER
-    figures: ClassVar[tuple[str, ...]] = ("alignment", "scatter", "convergence")
+    figures: ClassVar[tuple[str, ...]] = ("alignment", "scatter", "layers", "layer_distortions", "convergence")
     in_summary: ClassVar[str] = "paragraph"
     reads: ClassVar[Reads] = Reads.EXPLANATION
     before: ClassVar[frozenset[Reads] | None] = frozenset({Reads.EXPLANATION, Reads.SCORES})

@@ -163,7 +163,8 @@ def summary(results: Mapping[str, Result], quality: Mapping[str, pd.DataFrame] |
     rows = []
     for name, result in results.items():
         table = result.table()
-        values = {row.explainer: row.value for row in table[table["score"] == "fast_gef"].itertuples()}
+        mine = table[table["score"] == "fast_gef"]
+        values = dict(zip(map(str, mine["explainer"]), map(float, mine["value"]), strict=True))
         asked = list(result.manifest["spec"]["explainers"])
         accuracy = next(iter(result.manifest["models"].values()))["accuracy"]
         sparse = sparsity_correlation(result, explainers=asked).set_index("explainer")
@@ -187,7 +188,7 @@ def own_quality(quality: Mapping[str, pd.DataFrame] | None, name: str, label: st
     """L0, explained variance, loss recovered and dead features, if they were measured."""
     if quality is None:
         return {}
-    mine = quality[name].set_index("explainer").loc[label]
+    mine = next(row for row in quality[name].to_dict("records") if row["explainer"] == label)
     return {key: float(mine[key]) for key in ("l0", "explained_variance", "loss_recovered", "dead")}
 
 

@@ -26,6 +26,8 @@ class PromptedClassifier(nn.Module):
     the second score.
     """
 
+    bias: Tensor
+
     def __init__(self, lm: Any, answers: tuple[int, int]) -> None:
         super().__init__()
         self.lm, self.answers = lm, answers
@@ -86,7 +88,7 @@ def balance(model: PromptedClassifier, ids: Tensor, pad: int) -> None:
         for part in ids.to(device_of(model)).split(ROWS):
             scores = model(part, (part != pad).long())
             gaps.append(scores[:, 1] - scores[:, 0])
-    model.bias -= torch.cat(gaps).median() + 0 * model.bias
+    model.bias.sub_(torch.cat(gaps).median())
 
 
 def prompted(name: str, lm: Any, tokenizer: Any, layers: Sequence[int] | None = None) -> CausalLM:

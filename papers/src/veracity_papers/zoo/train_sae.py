@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,11 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.long_rows import long_normal
 from veracity.core.models import device_of, evaluating
-from veracity.explain.sparse import read_layers
-from veracity_papers.zoo.language_models import CausalLM, load_stories, told_stories
+from veracity.explain.sparse import LinearEncoder, SparseFeatures, read_layers
+from veracity.inputs import TextInputs
+from veracity.studies.sparse_features import sae_report
+from veracity_papers.zoo.language_models import CausalLM, load_stories, texts_of, told_stories
+from veracity_papers.zoo.prompted import prompt_inputs, review_prompts, smollm2
 from veracity_papers.zoo.scripts import say
 from veracity_papers.zoo.storage import save
 
@@ -50,6 +53,8 @@ class Training:
 
 class SparseAutoencoder(nn.Module):
     """An autoencoder of activations that are centred at their mean and divided by their root mean square `scale`."""
+
+    scale: Tensor
 
     def __init__(self, first: Tensor, width: int, training: Training, name: str) -> None:
         super().__init__()
@@ -112,28 +117,13 @@ def train(stream: Stream, widths: Sequence[int], training: Training, report: Any
 
 
 Made = Mapping[tuple[str, int], SparseAutoencoder]
-Quality = dict[tuple[str, int], dict[str, float]]
+FACTS = ("l0", "explained_variance", "loss_recovered", "dead")
 
 
-@torch.no_grad()
-def quality(made: Made, stream: Stream, batches: int) -> Quality:
-    """L0, explained variance and the share of features that never fire, on further batches."""
-    seen: dict[tuple[str, int], list[Tensor]] = {key: [] for key in made}
-    fired: dict[tuple[str, int], Tensor] = {}
-    for _, batch in zip(range(batches), stream, strict=False):
-        for (layer, width), one in made.items():
-            x = batch[layer] / one.scale
-            z = one.encode(x)
-            rest, whole = (x - z @ one.W_dec - one.b_dec).square().sum(), (x - x.mean(0)).square().sum()
-            seen[layer, width].append(torch.stack(((z > 0).sum(1).float().mean(), rest, whole)))
-            now = (z > 0).any(0)
-            fired[layer, width] = now | fired.get((layer, width), now)
-    found: Quality = {}
-    for key, rows in seen.items():
-        sums = torch.stack(rows).mean(0)
-        dead = float((~fired[key]).float().mean())
-        found[key] = {"l0": float(sums[0]), "explained_variance": 1 - float(sums[1] / sums[2]), "dead": dead}
-    return found
+def encoder_of(one: SparseAutoencoder) -> LinearEncoder:
+    """The autoencoder as an encoder of activations in their own units."""
+    tensors: dict[str, Any] = dict(one.tensors())
+    return LinearEncoder(**tensors, activation="relu" if one.k is None else "topk", k=one.k)
 
 
 @torch.no_grad()
@@ -154,28 +144,33 @@ def activations(language: CausalLM, ids: Tensor, rows: int, batch: int, seed: in
                 yield {layer: h[place : place + batch] for layer, h in kept.items()}
 
 
-def write(made: Made, found: Quality, name: str, out: Path, training: Training) -> None:
-    """One file per layer and width in half precision, with its quality in the header; prints a line for each."""
+def write(made: Made, language: CausalLM, inputs: TextInputs, labels: Tensor | None, out: Path, training: Training) -> None:
+    """One file per layer and width in half precision, with its quality on held-out texts in the header; prints a line for each."""
+    explainers = {f"{layer} {width}": SparseFeatures(encoder=encoder_of(one), layer=layer) for (layer, width), one in made.items()}
+    found = {row["explainer"]: row for row in sae_report(explainers, language.model, inputs, labels=labels, skip=1).to_dict("records")}
     for (layer, width), one in made.items():
-        number = layer.rsplit(".", 1)[-1]
-        facts = {key: round(value, 4) for key, value in found[layer, width].items()}
+        facts = {key: round(float(found[f"{layer} {width}"][key]), 4) for key in FACTS}
         kind = {"activation": "relu", "l1": training.l1} if training.k is None else {"activation": "topk", "k": training.k}
-        path = out / f"{name}-sae-{width}-{number}.safetensors"
+        path = out / f"{language.name}-sae-{width}-{layer.rsplit('.', 1)[-1]}.safetensors"
         save(one.tensors(), path, half=True, layer=layer, **kind, **facts)
         say({"file": path.name, **kind, **facts, "bytes": path.stat().st_size})
 
 
-def texts(given: argparse.Namespace) -> tuple[CausalLM, Tensor]:
-    """The language model, and the tokens (N, T) that it learns from."""
+HELD = 64
+"""How many texts autoencoders are scored on."""
+
+
+def texts(given: argparse.Namespace) -> tuple[CausalLM, Tensor, TextInputs, Tensor | None]:
+    """The language model, the tokens (N, T) that autoencoders learn from, and held-out texts with labels if there are any."""
     count = given.tokens // given.length
     if given.model == "tinystories260k":
         language = load_stories()
         parts = [told_stories(language, min(500, count - done), given.length, seed=1000 + done) for done in range(0, count, 500)]
-        return language, torch.cat(parts)
-    from veracity_papers.zoo.prompted import review_prompts, smollm2
-
+        return language, torch.cat(parts), texts_of(language, told_stories(language, HELD, given.length, seed=1)), None
     language = smollm2(given.device)
-    return language, review_prompts(language.tokenizer, "train", count, given.length)[0]
+    held, labels = review_prompts(language.tokenizer, "test", HELD, given.length)
+    learnt, _ = review_prompts(language.tokenizer, "train", count, given.length)
+    return language, learnt, prompt_inputs(language.tokenizer, held), labels
 
 
 def main() -> None:
@@ -185,9 +180,9 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the folder to write the weights to")
     parser.add_argument("--widths", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--layers", nargs="+", help="some of the layers, by default all")
-    parser.add_argument("--l1", type=float, default=2.0)
+    parser.add_argument("--l1", type=float, default=1.2)
     parser.add_argument("--k", type=int, help="keep the k largest features, without a penalty")
-    for name, default in {"steps": 600, "tokens": 64_000, "length": 128, "batch": 512, "rows": 40, "seed": 0}.items():
+    for name, default in {"steps": 1500, "tokens": 64_000, "length": 128, "batch": 512, "rows": 40, "seed": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -196,21 +191,18 @@ def main() -> None:
         raise InputError(f"{given.rows} texts of {given.length} tokens make no batch of {given.batch} activations: pass more --rows.")
     torch.set_float32_matmul_precision("high")
     start = time.perf_counter()
-    language, ids = texts(given)
+    language, ids, held, labels = texts(given)
     language.model.to(given.device)
     if given.layers:
-        language = CausalLM(language.name, language.model, language.tokenizer, tuple(given.layers))
+        language = replace(language, layers=tuple(given.layers))
     say({"texts": len(ids), "seconds": round(time.perf_counter() - start, 1)})
     training = Training(0.0 if given.k else given.l1, given.k, given.rate, given.steps, given.seed)
-    held = max(1, len(ids) // 20)
-    stream = activations(language, ids[held:], given.rows, given.batch, given.seed)
 
     def report(step: int, loss: float) -> None:
         say({"step": step, "loss": round(loss, 4), "seconds": round(time.perf_counter() - start, 1)})
 
-    made = train(stream, given.widths, training, report)
-    found = quality(made, activations(language, ids[:held], min(held, given.rows), min(given.batch, 512)), 20)
-    write(made, found, language.name, given.out, training)
+    made = train(activations(language, ids, given.rows, given.batch, given.seed), given.widths, training, report)
+    write(made, language, held, labels, given.out, training)
 
 
 if __name__ == "__main__":

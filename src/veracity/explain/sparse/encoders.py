@@ -283,7 +283,7 @@ def from_tensors(table: Mapping[str, Any]) -> LinearEncoder:
     named = {OTHER_NAMES.get(str(name), str(name)): value for name, value in table.items()}
     if "W_enc" not in named:
         raise SpecError(f"The tensors of an encoder need the name W_enc (or encoder.weight), but these are {', '.join(map(str, table))}.")
-    tensors = {name: torch.as_tensor(named[name]).detach().float() for name in TENSORS if named.get(name) is not None}
+    tensors: dict[str, Any] = {name: torch.as_tensor(named[name]).detach().float() for name in TENSORS if named.get(name) is not None}
     if "encoder.weight" in table:
         tensors |= {name: tensors[name].T for name in ("W_enc", "W_dec") if name in tensors}
     count = named.get("k")

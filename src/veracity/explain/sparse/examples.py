@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TEXTS, ROWS = 128, 16
 """How many texts are searched, and how many go through the model at once."""
+FAINT = 0.1
+"""A text in which a feature fires less than this share of its largest activation is not shown."""
 BEFORE, AFTER = 14, 4
 """How many words are shown before and after the one on which a feature fires most."""
 
@@ -89,7 +91,7 @@ class Tally:
         records = []
         for place, feature in enumerate(self.chosen):
             peaks = torch.tensor([float(one[:, place].max()) for one in self.by_text])
-            best = [row for row in peaks.argsort(descending=True, stable=True)[:lines].tolist() if peaks[row] > 0]
+            best = [row for row in peaks.argsort(descending=True, stable=True)[:lines].tolist() if peaks[row] > FAINT * peaks.max()]
             shown = [line(inputs, row, self.by_text[row][:, place]) for row in best]
             mean, fires = float(self.total[feature]) / rows, float(self.fires[feature]) / max(self.tokens, 1)
             records.append({"feature": feature, "mean": mean, "fires": fires, "lines": shown})

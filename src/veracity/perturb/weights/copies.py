@@ -89,9 +89,11 @@ class ScratchModel:
     def ahead(self, space: WeightSpace, chunks: Sequence[Pairs]) -> Iterator[dict[str, Tensor]]:
         """The weights of every chunk of copies; on processors the next ones are made by other threads while these are in use.
 
-        Drawing the random numbers of a copy takes longer than a pass of a few samples through a small model.
+        Drawing the random numbers of a copy takes longer than a pass of a few samples through a small model. Of a large model there is
+        never more than one copy.
         """
-        if device_of(self.model).type != "cpu":
+        large = sum(value.nbytes for value in self.own.values()) > MOST_BYTES  # one copy at a time
+        if device_of(self.model).type != "cpu" or large:
             yield from (self.weights(space, pairs) for pairs in chunks)
             return
         with ThreadPoolExecutor(WORKERS) as pool:

@@ -13,7 +13,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive, Whole
 from veracity.core.spaces import Space, StrengthPath, check_known, check_level
-from veracity.perturb.weights.copies import ModelCopies, Pairs, direction_noise, parameters_of
+from veracity.perturb.weights.copies import MOST_BYTES, ModelCopies, Pairs, direction_noise, parameters_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,8 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         which = None if once == names else torch.tensor([once.index(name) for name in names], dtype=torch.int64)
         strength = torch.tensor([self.strength(level) for _, level in pairs], dtype=torch.float64)
         kinds = {(value.dtype, value.device) for value in parameters.values()}
-        if self.elementwise and len(kinds) == 1:  # all parameters as one vector: a model may have hundreds of them
+        small = sum(value.nbytes for value in parameters.values()) <= MOST_BYTES
+        if self.elementwise and len(kinds) == 1 and small:  # all parameters as one vector: a model may have hundreds of them
             theta = torch.cat([value.flatten() for value in parameters.values()])
             eta = noise.to(theta) if which is None else noise.to(theta)[which.to(theta.device)]
             scale = strength.to(theta)[:, None]
