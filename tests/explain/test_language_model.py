@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from language_models import llm_tokenizer, tiny_llama
 
+from language_models import llm_tokenizer, tiny_llama
 from veracity.core.errors import InputError
 from veracity.explain import LanguageModel
 from veracity.explain.language_model import Question

@@ -5,8 +5,8 @@ import pytest
 from veracity.explain import PartitionShap, TopK, WordFrequency
 from veracity.recipe import Scale
 from veracity_papers.data import files
-from veracity_papers.recipes.gef_agreement_text import gef_agreement_text
 from veracity_papers.recipes.faithfulness_text import EFFORTS, cut, faithfulness_text, text_methods
+from veracity_papers.recipes.gef_agreement_text import gef_agreement_text
 from veracity_papers.recipes.texts_and_images import text_sms, text_sst2, vision_eurosat, vision_eurosat_resnet
 
 pytest.importorskip("transformers")

@@ -78,7 +78,7 @@ def render(run: Result) -> str:
         texts=[(model, draw_words(items)) for model, items in texts.items()],
         classes=[(model, draw_classes(data)) for model in models if (data := class_pictures(pictures, model))],
         unsigned=list(dict.fromkeys(line.label for items in texts.values() for line in items[0].lines if not line.signed)),
-        meanings=[(model, draw("meanings", items)) for model in models if (items := meaning_data(manifest, model))],
+        meanings=[(model, draw("meanings", found)) for model in models if (found := meaning_data(manifest, model))],
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),

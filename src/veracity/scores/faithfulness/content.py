@@ -103,8 +103,8 @@ class ShapeScore(Score, ABC):
         flat = maps.flatten(1)
         if len(self.groups) != flat.shape[1] or min(self.groups, default=-1) < 0:
             raise InputError(
-                f"The setting 'groups' of '{self.name}' names the feature of {len(self.groups)} values, but a map has {flat.shape[1]}: give "
-                "one number from 0 for each value, or leave it out."
+                f"The setting 'groups' of '{self.name}' names the feature of {len(self.groups)} values, but a map has {flat.shape[1]}: "
+                "give one number from 0 for each value, or leave it out."
             )
         return group_sums(flat, torch.tensor(self.groups))
 
