@@ -42,6 +42,9 @@ def test_it_is_an_action_of_a_group():
         assert torch.equal(one.values, other.values)
         assert all(torch.equal(a, b) for a, b in zip(one.structure, other.structure, strict=True))
     assert torch.equal(group.steer(g, guide), g)
+    raw = drawn(4, inputs.shape[0])  # not steered: words must not get lost behind the end of a short text
+    assert torch.equal(group.move(raw, x).values, x.values)
+    assert torch.equal(group.move(raw, x).structure[0], group.move(g, x).structure[0])
 
 
 def test_all_orders_of_a_short_text_are_equally_likely():
