@@ -2,10 +2,12 @@
 
 import pytest
 
-from veracity.explain import PartitionShap, TopK, WordFrequency
+from language_models import Preferring, llm_tokenizer
+from veracity.explain import LanguageModel, PartitionShap, TopK, WordFrequency
 from veracity.recipe import Scale
 from veracity_papers.data import files
-from veracity_papers.recipes.faithfulness_text import EFFORTS, cut, faithfulness_text, text_methods
+from veracity_papers.data.texts import sst2
+from veracity_papers.recipes.faithfulness_text import EFFORTS, Effort, cut, faithfulness_text, language_model_audit, text_methods
 from veracity_papers.recipes.gef_agreement_text import gef_agreement_text
 from veracity_papers.recipes.texts_and_images import text_sms, text_sst2, vision_eurosat, vision_eurosat_resnet
 
@@ -26,6 +28,20 @@ def test_faithfulness_of_texts(tmp_path):
     assert rows.loc[("random, top 5", "fast_gef_public"), "published"] == -0.08
     assert rows.loc["random, top 5", "control"].all()
     assert not rows.loc["integrated_gradients, top 5", "control"].any()
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_a_language_model_explains_beside_random_tokens(tmp_path, monkeypatch):
+    """One that ranks words the same way whatever the classifier does gets no response."""
+    if files.locate("sst2/dev.tsv") is None:
+        pytest.skip("sst2/dev.tsv is not here")
+    monkeypatch.setitem(EFFORTS, Scale.SMALL, Effort(2, draws=1, levels=3, sigma=0.5, asked=2))
+    llm = LanguageModel(Preferring({"film": 2.0}), llm_tokenizer())
+    table = language_model_audit(sst2, Scale.SMALL, llm).run(tmp_path / "run", progress=False).table().set_index(["explainer", "score"])
+    assert table.loc[("llm_x, top 5", "fast_gef_public"), "published"] == 0.05
+    assert table.loc[("llm_x, top 10", "fast_gef"), "no_response"] == 2
+    assert table.loc[("random, top 5", "fast_gef"), "control"]
+    assert set(table.index.get_level_values("score")) == {"fast_gef", "fast_gef_public"}
 
 
 def test_all_methods_of_the_paper_are_cut_the_same_way():

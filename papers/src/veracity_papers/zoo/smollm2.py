@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+import torch
+
 from veracity.core.errors import InputError
 from veracity.explain import LanguageModel
 
@@ -26,6 +28,14 @@ def weights_file() -> Path:
     return path
 
 
+def is_installed() -> bool:
+    """Whether the package with the weights, and the reader of its file, are there."""
+    return all(find_spec(name) is not None for name in (PACKAGE, "gguf", "accelerate", "transformers"))
+
+
 def load_smollm2() -> LanguageModel:
-    """The model with its tokenizer and chat template: pass `.model` and `.tokenizer` on, or ask it."""
-    return LanguageModel.load(weights_file())
+    """The model with its tokenizer and chat template, on a GPU if there is one: pass `.model` and `.tokenizer` on, or ask it."""
+    found = LanguageModel.load(weights_file())
+    if torch.cuda.is_available():
+        found.model.to("cuda")
+    return found
