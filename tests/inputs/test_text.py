@@ -116,7 +116,7 @@ def test_no_score_of_a_text_depends_on_longer_texts_beside_it(tmp_path):
     alone, beside = values(tmp_path / "alone", TEXTS), values(tmp_path / "beside", [*TEXTS, LONG])
     assert alone.keys() == beside.keys()
     for name, value in alone.items():
-        assert beside[name] == pytest.approx(value, abs=1e-6, nan_ok=True), name
+        assert beside[name] == pytest.approx(value, abs=1e-5, nan_ok=True), name  # products of wider rows are rounded otherwise
 
 
 def test_weights_and_embeddings_can_be_perturbed(tmp_path):
