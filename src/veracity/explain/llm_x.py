@@ -25,7 +25,6 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.inputs import whole
@@ -126,7 +125,7 @@ class LanguageModelExplainer(Explainer):
         try:
             about = self.llm.about()
         except InputError:
-            about = {"class": type(self.model).__name__, "fingerprint": str(encode_setting(self.model))[:200]}
+            about = {"class": type(self.model).__name__}  # what cannot be asked is refused later
         return {**super().spec(), "model": about}
 
     @cached_property

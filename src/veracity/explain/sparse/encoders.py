@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -295,8 +296,10 @@ def from_tensors(table: Mapping[str, Any]) -> LinearEncoder:
 
 def read_tensors(path: Path) -> dict[str, Any]:
     """The tensors of a file, and the settings in its header."""
-    if not path.is_file():
-        raise InputError(f"There is no encoder file {path}: pass the path of a .safetensors or .npz file with W_enc, b_enc and b_dec.")
+    if not os.path.isfile(path):  # unlike Path.is_file, it takes names that no file can have
+        raise InputError(
+            f"There is no encoder file {short_repr(str(path))}: pass the path of a .safetensors or .npz file with W_enc, b_enc and b_dec."
+        )
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as arrays:
             return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
