@@ -11,11 +11,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from text_models import text_model, tokenizer
 from veracity import Audit
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Explainer
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
+from veracity.explain import TopK
 from veracity.explain.sparse import (
     Activations,
     EncoderObject,
@@ -27,6 +29,7 @@ from veracity.explain.sparse import (
     pca_encoder,
     random_encoder,
 )
+from veracity.inputs import TextInputs
 from veracity.measure import cosine_distance
 from veracity.scores import FastGEF
 from veracity.testing.explainers import ExplainerConformance
@@ -282,3 +285,19 @@ def test_cosine_distance() -> None:
     assert cosine_distance(zero, one).item() == cosine_distance(one, zero).item() == 1.0
     assert cosine_distance(3e-30 * one, one).item() == 0.0
     assert cosine_distance(one, -one).item() == pytest.approx(2.0)
+
+
+def test_features_are_not_cut_as_texts_are(tmp_path: Path) -> None:
+    """As many features as a text has words give the numbers of one more, which never fires; both alone and cut to their largest."""
+    inputs = TextInputs(["a fine film", "a dull film with no heart at all", "film"], tokenizer())
+    W, layer = normal(16, inputs.shape[0]), "distilbert.transformer.layer.0"
+    wider = torch.cat((W, torch.zeros(16, 1)), 1)
+    both = {"equal": W, "wider": wider}
+    explainers: dict[str, Explainer] = {name: SparseFeatures(encoder={"W_enc": one}, layer=layer) for name, one in both.items()}
+    explainers |= {f"top {name}": TopK(explainer=one, k=2) for name, one in explainers.items()}
+    score = FastGEF(measure=cosine_distance, normalise=False, sigma=0.5, draws=4)
+    audit = Audit(models=text_model(), inputs=inputs, explainers=explainers, scores=[score], controls=False, companions=False)
+    found = {one.explainer: one.measured["explanation"] for one in audit.run(tmp_path, progress=False).series}
+    for name in ("", "top "):
+        assert np.isfinite(found[f"{name}equal"]).all()
+        np.testing.assert_allclose(found[f"{name}equal"], found[f"{name}wider"], atol=1e-6)

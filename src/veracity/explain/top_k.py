@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Explainer, InputObserver
+from veracity.core.explainers import BARE, Context, Explainer, Frame, InputObserver
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace
@@ -61,5 +61,5 @@ class TopK(InputObserver, Wrapper):
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         maps = self.inner.explain(model, inputs, targets, context)
-        present = context.present if context.present is not None and context.present.shape == maps.shape else None
-        return largest(maps, self.k, present)
+        present = context.present if self.inner.frame is Frame.INPUT else None
+        return largest(maps, self.k, present if present is not None and present.shape == maps.shape else None)

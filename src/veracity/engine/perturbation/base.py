@@ -65,7 +65,7 @@ class Perturbation(ABC, Generic[S]):
         present, space = self.block.x.present, self.space
         if present is None or isinstance(space, SampleSpace):
             return None
-        return OwnValues(present, space.levels_of(present) if isinstance(space, OwnLength) else None)
+        return OwnValues(present, space.levels_of(present) if isinstance(space, OwnLength) else None, self.block.frame)
 
     @property
     def broken(self) -> Tensor:
@@ -151,27 +151,31 @@ def join(parts: Sequence[Measurements]) -> Measurements:
 
 @dataclass(frozen=True)
 class OwnValues:
-    """Which values (samples, ...) of a block exist, and how many levels (samples,) each sample has; None if all have the same."""
+    """Which values (samples, ...) of a block exist, and how many levels (samples,) each sample has; None if all have the same.
+
+    Explanations in another `frame` than the input's have no padding, even if they happen to be as long as a sample.
+    """
 
     present: Tensor
     levels: Tensor | None
+    frame: Frame
 
     def split(self, pair: Pair, row: Tensor) -> list[tuple[Tensor | slice, Pair]]:
         """The rows of each length with their existing values only, so that no measure counts padding. `row` (R,) is in the block."""
         present = self.present[row.to(self.present.device)]
-        return [(rows, shortened(pair, rows, present)) for rows, _ in by_length(present)]
+        return [(rows, shortened(pair, rows, present, self.frame)) for rows, _ in by_length(present)]
 
 
-def shortened(pair: Pair, rows: Tensor, present: Tensor) -> Pair:
+def shortened(pair: Pair, rows: Tensor, present: Tensor, frame: Frame) -> Pair:
     """Some rows of a pair, all of one length, without the values that do not exist in `present` (R, ...)."""
     keep = present[rows]
+    maps = {Reads.EXPLANATION, Reads.INPUT} if frame is Frame.INPUT else {Reads.INPUT}
 
     def short(values: Tensor) -> Tensor:
         own = values[rows.to(values.device)]
         return compact(own, keep.to(own.device)) if own.shape == keep.shape else own
 
     def reading(one: Reading) -> Reading:
-        maps = (Reads.EXPLANATION, Reads.INPUT)
         found = {what: short(value) if what in maps else value[rows.to(value.device)] for what, value in one.found.items()}
         return Reading(one.target[rows.to(one.target.device)], found)
 
@@ -183,7 +187,8 @@ def shortened(pair: Pair, rows: Tensor, present: Tensor) -> Pair:
             whole[here] = whole[here].masked_scatter(keep.to(values.device), values)
             return short(transform(whole))
 
-        return moved if isinstance(pair.space, InputSpace) and pair.space.moves_frame else transform
+        moves = frame is Frame.INPUT and isinstance(pair.space, InputSpace) and pair.space.moves_frame
+        return moved if moves else transform
 
     start = None if pair.start is None else short(pair.start)
     return Pair(reading(pair.before), reading(pair.after), short(pair.element), within(pair.move), within(pair.undo), start)
