@@ -88,7 +88,8 @@ def test_z_by_hand() -> None:
     h = torch.tensor([[3.0, 0.0]])
     assert as_encoder(given).encode(h).tolist() == [[2.5, 0.0, 1.0]]
     assert as_encoder({**given, "k": 1}).encode(h).tolist() == [[2.5, 0.0, 0.0]]
-    assert as_encoder({**given, "threshold": torch.tensor([3.0, 0.0, 0.5])}).encode(h).tolist() == [[0.0, 0.0, 1.0]]
+    jump = {**given, "threshold": torch.tensor([3.0, 0.0, 0.5]), "subtract": True}
+    assert as_encoder(jump).encode(h).tolist() == [[0.0, 0.0, 1.0]]
     assert as_encoder({**given, "activation": "identity"}).encode(h).tolist() == [[2.5, -2.0, 1.0]]
     assert as_encoder({**given, "subtract": False}).encode(h).tolist() == [[3.5, 0.0, 1.0]]
     decoder = {"W_dec": torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])}
@@ -156,6 +157,26 @@ def test_files_and_other_names(tmp_path: Path) -> None:
     torch.testing.assert_close(as_encoder({"encoder.weight": W.T, "encoder.bias": b, "bias": torch.zeros(6)}).encode(h), plain.encode(h))
 
 
+def test_jumprelu_does_not_subtract_as_in_gemma_scope(tmp_path: Path) -> None:
+    """relu(h W_enc + b_enc) where it exceeds the threshold; the state of dictionary_learning's BatchTopK is centred."""
+    h, tensors = normal(5, 6), {"W_enc": normal(6, 9), "W_dec": normal(9, 6), "b_enc": normal(9), "b_dec": 3 * normal(6)}
+    tensors["threshold"] = normal(9, seed=4).abs()
+    pre, centred = h @ tensors["W_enc"] + tensors["b_enc"], (h - tensors["b_dec"]) @ tensors["W_enc"] + tensors["b_enc"]
+    expected, other = (torch.where(one > tensors["threshold"], one.relu(), 0.0) for one in (pre, centred))
+    np.savez(tmp_path / "params.npz", **{name: one.numpy() for name, one in tensors.items()})
+    np.savez(tmp_path / "settings.npz", **{name: one.numpy() for name, one in tensors.items()}, subtract=True, activation="jumprelu")
+    torch.testing.assert_close(as_encoder(tmp_path / "params.npz").encode(h), expected)
+    torch.testing.assert_close(as_encoder(tmp_path / "settings.npz").encode(h), other)
+    for text, found in (("true", other), ("False", expected)):
+        save_file({name: one.contiguous() for name, one in tensors.items()}, tmp_path / "one.safetensors", {"subtract": text})
+        torch.testing.assert_close(as_encoder(tmp_path / "one.safetensors").encode(h), found)
+    names = {"encoder.weight": "W_enc", "decoder.weight": "W_dec"}
+    state = {name: tensors[one].T for name, one in names.items()} | {"encoder.bias": tensors["b_enc"]}
+    state |= {"b_dec": tensors["b_dec"], "threshold": tensors["threshold"], "k": torch.tensor(2)}
+    torch.testing.assert_close(as_encoder({**state, "activation": "jumprelu"}).encode(h), other)
+    assert repr(as_encoder({**state, "activation": "topk"})) == "LinearEncoder(6 to 9, topk 2)"
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -186,12 +207,26 @@ def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
         ({"W_enc": torch.ones(3, 4), "k": 9}, "needs k from 1 to its 4 features, not 9"),
         ({"W_enc": torch.ones(3, 4), "activation": "gelu"}, "Unknown activation of an encoder 'gelu'"),
         ({"W_enc": torch.ones(3, 4), "activation": "jumprelu"}, "needs a threshold"),
+        ({"W_enc": torch.ones(3, 4), "k": "x"}, "k of an encoder is a whole number of features, not 'x'"),
+        ({"W_enc": torch.ones(3, 4), "k": 1.5}, "k of an encoder is a whole number of features, not 1.5"),
+        ({"W_enc": torch.ones(3, 4), "subtract": "perhaps"}, "'subtract' of an encoder is true or false, not 'perhaps'"),
+        ({"W_enc": torch.ones(3, 4), "gate_bias": torch.ones(4), "r_mag": torch.ones(4)}, "there is also gate_bias, r_mag, without which"),
+        ({"W_enc": torch.ones(3, 4), "k": 2, "threshold": torch.ones(4)}, "may keep either: add activation='topk'"),
         ("nowhere.npz", "There is no encoder file 'nowhere.npz'"),
     ],
 )
 def test_bad_encoders(encoder: Any, sentence: str) -> None:
     with pytest.raises((InputError, SpecError), match=sentence):
         features(encoder=encoder)
+
+
+@pytest.mark.parametrize("name", ["bad.npz", "bad.safetensors", "words.npz"])
+def test_broken_files(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"xx" * 20)
+    if name == "words.npz":
+        np.savez(tmp_path / name, W_enc=np.array(["a", "b"]))
+    with pytest.raises(InputError, match=f"The encoder file {name} cannot be read .*: save its tensors again"):
+        as_encoder(tmp_path / name)
 
 
 def test_the_random_encoder_fires_as_often() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ NONLINEARITIES = ("relu", "jumprelu", "topk", "identity")
 TENSORS = ("W_enc", "b_enc", "b_dec", "W_dec", "threshold")
 OTHER_NAMES = {"encoder.weight": "W_enc", "encoder.bias": "b_enc", "decoder.weight": "W_dec", "bias": "b_dec"}
 """The names of the same tensors in `dictionary_learning`, whose matrices are transposed."""
+SETTINGS = ("activation", "k", "subtract")
 MIXED = 1e-3
 """A feature that changes by more than this share of the largest one when other rows are in the batch depends on them."""
 
@@ -70,13 +73,15 @@ class Encoder(ABC):
 class LinearEncoder(Encoder):
     """z(h) = sigma(W_enc^T (h - b_dec) + b_enc), and g(z) = W_dec^T z + b_dec if there is a decoder (eq. 22 and 23).
 
+    Eq. 22 has no b_dec; centring by it is that of Bricken et al. 2023.
+
     W_enc       (d, m)
     b_enc       (m,); 0 if None
     b_dec       (d,); 0 if None
     W_dec       (m, d), the directions of the features
     activation  "relu"; "jumprelu", which keeps what exceeds the `threshold` (m,); "topk", which keeps the `k` largest, if positive;
                 "identity"
-    subtract    whether b_dec is subtracted before encoding, as by Bricken et al. 2023; Gemma Scope does not
+    subtract    whether b_dec is subtracted before encoding; Gemma Scope does not
     random      whether its directions are random, so that its features stand for nothing
 
     >>> encoder = LinearEncoder(torch.tensor([[1.0, 0.0, -1.0], [0.0, 2.0, 0.0]]), b_dec=torch.tensor([1.0, 0.0]))
@@ -259,8 +264,9 @@ class EncoderObject(Encoder):
 def as_encoder(value: Any) -> Encoder:
     """An encoder from an Encoder, an object with `encode`, tensors by name, or a file of them (.safetensors or .npz).
 
-    Tensors are W_enc, b_enc, b_dec, W_dec and threshold, or the state of `dictionary_learning`'s autoencoders. A table may hold
-    `activation`, `k` and `subtract` beside them; with a threshold the default is "jumprelu", with a k "topk", else "relu".
+    Tensors are W_enc, b_enc, b_dec, W_dec and threshold, or the state of `dictionary_learning`'s autoencoders; others are refused. A
+    table or the header of a file may hold `activation`, `k` and `subtract` beside them. With a threshold the default is "jumprelu", with
+    a k "topk", else "relu". b_dec is subtracted by default, except by "jumprelu" with a W_enc, as in Gemma Scope.
 
     >>> as_encoder({"W_enc": torch.ones(2, 3), "k": 1})
     LinearEncoder(2 to 3, topk 1)
@@ -284,14 +290,40 @@ def from_tensors(table: Mapping[str, Any]) -> LinearEncoder:
     named = {OTHER_NAMES.get(str(name), str(name)): value for name, value in table.items()}
     if "W_enc" not in named:
         raise SpecError(f"The tensors of an encoder need the name W_enc (or encoder.weight), but these are {', '.join(map(str, table))}.")
+    if strange := [name for name, value in named.items() if name not in (*TENSORS, *SETTINGS) and value is not None]:
+        raise SpecError(
+            f"The tensors of an encoder are {', '.join(TENSORS)}, but there is also {', '.join(strange)}, without which its features would "
+            "be others: pass an object with encode(h) instead, or leave out what encoding does not need."
+        )
     tensors: dict[str, Any] = {name: torch.as_tensor(named[name]).detach().float() for name in TENSORS if named.get(name) is not None}
-    if "encoder.weight" in table:
-        tensors |= {name: tensors[name].T for name in ("W_enc", "W_dec") if name in tensors}
-    count = named.get("k")
-    k = None if count is None else int(count)
+    tensors |= {OTHER_NAMES[name]: tensors[OTHER_NAMES[name]].T for name in ("encoder.weight", "decoder.weight") if name in table}
+    k = None if named.get("k") is None else as_count(named["k"])
+    if k and "threshold" in tensors and "activation" not in named:
+        raise SpecError("An encoder with k and a threshold may keep either: add activation='topk' or activation='jumprelu' to its tensors.")
     usual: Nonlinearity = "topk" if k else "jumprelu" if "threshold" in tensors else "relu"
     activation = named.get("activation", usual)
-    return LinearEncoder(**tensors, activation=activation, k=k, subtract=bool(named.get("subtract", True)))
+    centred = named.get("subtract", activation != "jumprelu" or "encoder.weight" in table)
+    return LinearEncoder(**tensors, activation=activation, k=k, subtract=as_flag(centred))
+
+
+def as_count(value: Any) -> int:
+    """The k of a table or a header; raises unless it is a whole number."""
+    try:
+        count = float(value)
+    except (TypeError, ValueError):
+        count = math.nan
+    if not count.is_integer():
+        raise SpecError(f"k of an encoder is a whole number of features, not {short_repr(value)}.")
+    return int(count)
+
+
+def as_flag(value: Any) -> bool:
+    """The `subtract` of a table or a header; raises unless it is true or false."""
+    plain = value.tolist() if isinstance(value, (Tensor, np.ndarray, np.generic)) else value
+    known = {"true": True, "1": True, "false": False, "0": False}
+    if str(plain).lower() not in known:
+        raise SpecError(f"'subtract' of an encoder is true or false, not {short_repr(value)}.")
+    return known[str(plain).lower()]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
@@ -300,14 +332,20 @@ def read_tensors(path: Path) -> dict[str, Any]:
         raise InputError(
             f"There is no encoder file {short_repr(str(path))}: pass the path of a .safetensors or .npz file with W_enc, b_enc and b_dec."
         )
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-    if path.suffix != ".safetensors":
+    if path.suffix not in (".npz", ".safetensors"):
         raise InputError(f"An encoder file is .safetensors or .npz, not {path.name}: save its tensors with safetensors.torch.save_file.")
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(path, framework="pt") as file:
-        about = file.metadata() or {}
-        settings: dict[str, Any] = {name: about[name] for name in ("activation", "k") if name in about}
-        return settings | {name: file.get_tensor(name) for name in list(file.keys())}
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name: arrays[name].tolist() if name in SETTINGS else torch.from_numpy(arrays[name]) for name in arrays.files}
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            settings: dict[str, Any] = {name: about[name] for name in SETTINGS if name in about}
+            return settings | {name: file.get_tensor(name) for name in list(file.keys())}
+    except (SafetensorError, BadZipFile, OSError, ValueError, TypeError, EOFError, AttributeError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise InputError(
+            f"The encoder file {path.name} cannot be read ({why}): save its tensors again, with safetensors.torch.save_file or numpy.savez."
+        ) from error

@@ -29,7 +29,9 @@ MOST, ROWS = 512, 32
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
 class SparseFeatures(LayerExplainer):
-    """The features of a layer at one token: e(x) = z(h(x)) = sigma(W_enc (h - b_dec) + b_enc), (N, features) (eq. 22).
+    """The features of a layer at one token: e(x) = z(h(x)) = sigma(W_enc (h - b_dec) + b_enc), (N, features).
+
+    That is eq. 22 with the centring of Bricken et al.; encoders without it, as in Gemma Scope, leave b_dec out.
 
     encoder   an object with `encode`, tensors by name, or a file of them: see `as_encoder`
     layer     the name of the layer whose output h is encoded; of a tuple, its first part
