@@ -138,6 +138,25 @@ def test_the_correlation_with_sparsity(tmp_path: Path) -> None:
     assert "Layer by layer" in page
 
 
+def test_fitted_controls_do_not_count_among_all(tmp_path: Path) -> None:
+    """Nor are they compared with a random encoder of their own, while the explainers are compared with theirs."""
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).eval()
+    for place in (0, 2):
+        net[place].weight.data.copy_(normal(*net[place].weight.shape, seed=place))
+    explainers = {f"layer {layer}": SparseFeatures(encoder={"W_enc": normal(6, 8, seed=layer)}, layer=str(layer)) for layer in (0, 1)}
+    score = FastGEF(measure=cosine_distance, normalise=False, sigma=0.5, draws=2)
+    audit = Audit(models={"net": net}, inputs=normal(10, 4), explainers=explainers, scores=[score], companions=False)
+    result = audit.run(tmp_path, progress=False)
+    found = sparsity_correlation(result).set_index("explainer")
+    assert len(found) == 9
+    named = sparsity_correlation(result, explainers=list(explainers)).set_index("explainer")
+    assert found.loc["all", "correlation"] == named.loc["all", "correlation"]
+    every = sparsity_correlation(result, explainers=[label for label in found.index if label != "all"]).set_index("explainer")
+    assert every.loc["all", "correlation"] != found.loc["all", "correlation"]
+    table = result.over_random("fast_gef")
+    assert dict(zip(table["explainer"], table["random"], strict=True)) == {label: f"{label}: random encoder" for label in explainers}
+
+
 def test_the_interval_of_spearman_covers() -> None:
     """Of 100 pairs of unrelated samples with three values each, about 95 % of the intervals hold zero."""
     drawn = np.random.default_rng(0)

@@ -226,6 +226,8 @@ class Explainer(Component, ABC):
 
 RANDOM_ENCODER = "random encoder"
 """The suffix of the control that is fair to features of a layer."""
+FITTED = (RANDOM_ENCODER, "raw activations", "principal components")
+"""The suffixes of all controls that are fitted beside features of a layer."""
 
 
 def control_label(label: str, suffix: str) -> str:

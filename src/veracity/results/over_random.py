@@ -9,7 +9,7 @@ import pandas as pd
 
 from veracity.core.errors import InputError, unknown
 from veracity.core.scores import Array
-from veracity.results.series import Series, null_of
+from veracity.results.series import Series, fitted_control, null_of
 from veracity.statistics.crossed import crossed_variance
 from veracity.statistics.intervals import Interval, t_interval
 from veracity.statistics.ratios import ratio_interval
@@ -35,12 +35,13 @@ def over_random(result: Result, score: str, random: str | None = None) -> pd.Dat
     if result.pools(score):
         raise InputError(f"The score '{score}' is one number of the whole data set, without a value per sample to compare with random.")
     by = {(one.model, one.explainer): one for one in mine}
-    if random is not None and random not in {one.explainer for one in mine}:
-        raise unknown("explainer of this run", random, {one.explainer for one in mine})
+    labels = {one.explainer for one in mine}
+    if random is not None and random not in labels:
+        raise unknown("explainer of this run", random, labels)
     rows: list[dict[str, Any]] = []
     for one in mine:
         name = null_of(one) if random is None else random
-        if one.control or one.explainer in ("", name):
+        if one.control or one.explainer in ("", name) or fitted_control(one.explainer, one.frame, labels):
             continue
         if (one.model, name) not in by:
             raise InputError(

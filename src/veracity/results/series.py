@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.errors import StoreError
-from veracity.core.explainers import RANDOM_ENCODER, Frame, control_label
+from veracity.core.explainers import FITTED, RANDOM_ENCODER, Frame, control_label
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured, SampleNotes, per_sample_mean
 from veracity.core.walks import Sampling
@@ -185,6 +185,16 @@ def null_of(one: Series) -> str:
     if one.frame == Frame.FEATURES.value:
         return control_label(one.explainer, RANDOM_ENCODER)
     return "random_gaussian" if one.signed else "random_uniform"
+
+
+def fitted_control(label: str, frame: str, labels: Collection[str]) -> bool:
+    """Whether an explainer of a run with these labels is a control that was fitted beside another one.
+
+    >>> fitted_control("sae: raw activations", "features", ["sae", "sae: raw activations"])
+    True
+    """
+    owner, _, suffix = label.rpartition(": ")
+    return frame == Frame.FEATURES.value and suffix in FITTED and owner in labels
 
 
 def mean(values: Array) -> float:

@@ -22,6 +22,7 @@ from veracity.inputs import as_inputs
 from veracity.models import readable_output
 from veracity.models.base import scores_in
 from veracity.results import Result
+from veracity.results.series import fitted_control
 from veracity.scores.gef import Alignment
 from veracity.statistics.correlation import spearman_interval
 
@@ -147,7 +148,7 @@ def sparsity_correlation(
 
     Sparsity is the sum of the features' magnitudes ("l1", as in Figure 10 of the GEF paper) or the number that fire ("l0"). One row per
     model and explainer of features, and one row "all" per model, over all of them together, whose interval leaves out one sample with
-    all of its explanations at a time.
+    all of its explanations at a time. Controls that were fitted beside others count among "all" only if `explainers` names them.
     """
     wanted = [one for one in result.series if one.score == score and one.frame == Frame.FEATURES.value]
     chosen = [one for one in wanted if explainers is None or one.explainer in explainers]
@@ -155,15 +156,17 @@ def sparsity_correlation(
         raise InputError(f"The run has no features of a layer with the score '{score}': run SparseFeatures with it, or name others.")
     if not isinstance(result.score(score), Alignment):
         raise InputError(f"The correlation with sparsity is of fast_gef or gef, and '{score}' is something else.")
-    rows = []
+    rows, labels = [], {one.explainer for one in wanted}
     for model in dict.fromkeys(one.model for one in chosen):
-        mine, sparse, values = [one for one in chosen if one.model == model], [], []
-        for one in mine:
+        sparse, values = [], []
+        for one in (one for one in chosen if one.model == model):
             z = result.explanations(model, one.explainer)[torch.from_numpy(one.samples)].flatten(1).double()
-            sparse.append((z.abs().sum(1) if sparsity == "l1" else (z != 0).double().sum(1)).numpy())
-            values.append(one.per_sample)
-            rows.append({"model": model, "explainer": one.explainer, **interval_of(sparse[-1], values[-1], result.confidence)})
-        if len(mine) > 1 and len({len(one) for one in values}) == 1:
+            magnitude = (z.abs().sum(1) if sparsity == "l1" else (z != 0).double().sum(1)).numpy()
+            rows.append({"model": model, "explainer": one.explainer, **interval_of(magnitude, one.per_sample, result.confidence)})
+            if explainers is not None or not fitted_control(one.explainer, one.frame, labels):
+                sparse.append(magnitude)
+                values.append(one.per_sample)
+        if len(values) > 1 and len({len(one) for one in values}) == 1:
             rows.append({"model": model, "explainer": "all", **interval_of(np.stack(sparse, 1), np.stack(values, 1), result.confidence)})
     return pd.DataFrame(rows, columns=["model", "explainer", "correlation", "low", "high", "n"])
 

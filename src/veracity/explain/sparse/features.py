@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import BARE, RANDOM_ENCODER, Context, Cost, Explainer, Frame, LayerExplainer
+from veracity.core.explainers import BARE, FITTED, Context, Cost, Explainer, Frame, LayerExplainer
 from veracity.core.inputs import Inputs, samples_on
 from veracity.core.long_rows import long_normal
 from veracity.core.models import device_of, evaluating
@@ -144,11 +144,8 @@ def controls_for(explainer: SparseFeatures, h: Tensor, seed: int = 0) -> dict[st
     encoder: Encoder = explainer.encoder
     encoder.check(h[:4], explainer.layer)
     z = torch.cat([explainer.from_activations(part) for part in h.split(256)])
-    return {
-        RANDOM_ENCODER: replace(explainer, encoder=random_encoder(h, z, encoder, seed)),
-        "raw activations": replace(explainer, encoder=RawActivations()),
-        "principal components": replace(explainer, encoder=pca_encoder(h, z.shape[1])),
-    }
+    encoders = (random_encoder(h, z, encoder, seed), RawActivations(), pca_encoder(h, z.shape[1]))
+    return {suffix: replace(explainer, encoder=one) for suffix, one in zip(FITTED, encoders, strict=True)}
 
 
 @torch.no_grad()
