@@ -53,6 +53,25 @@ def test_coverage_of_differences_and_ratios(random: float, least: float) -> None
     assert hits[0] / draws <= 0.99
 
 
+@pytest.mark.parametrize("random", [0.4, 0.03])
+def test_copies_that_both_share_cancel(random: float) -> None:
+    """Both intervals hold the truth as often as they say, and that of the difference is short."""
+    generator, hits, draws, width = np.random.default_rng(4), np.zeros(2), 400, np.zeros(2)
+    for _ in range(draws):
+        samples, copies = 0.1 * generator.standard_normal((30, 1)), 0.3 * generator.standard_normal((1, 5))
+        a = 0.6 + samples + copies + 0.1 * generator.standard_normal((1, 5)) + 0.2 * generator.standard_normal((30, 5))
+        b = random + samples + copies + 0.2 * generator.standard_normal((30, 5))
+        difference, ratio, _ = differing(a, b, crossed=(True, True))
+        hits += [difference.low <= 0.6 - random <= difference.high, ratio.low <= 0.6 / random <= ratio.high]
+        apart, _, _ = differing(a, b, crossed=(True, False))
+        width += [difference.high - difference.low, apart.high - apart.low]
+    assert (hits / draws >= 0.93).all()
+    assert hits[0] / draws <= 0.99
+    assert width[0] < 0.5 * width[1]
+    same, _, _ = differing(a, a - 0.5, crossed=(True, True))
+    assert (same.low, same.high) == (pytest.approx(0.5), pytest.approx(0.5))
+
+
 def test_copies_that_all_samples_share_widen_the_interval() -> None:
     generator = np.random.default_rng(0)
     a = 0.5 + 0.2 * generator.standard_normal((1, 5)) + 0.05 * generator.standard_normal((40, 5))
@@ -91,6 +110,19 @@ def test_explainers_over_the_control_that_is_fair_to_them(tmp_path: Path) -> Non
     assert np.isinf(table.loc["gradient", "per_cent_high"])
     other = result.over_random("fast_gef", random="saliency")
     assert list(other["explainer"]) == ["gradient"]
+
+
+def test_a_random_mean_below_zero_has_no_percentage(tmp_path: Path) -> None:
+    """The explainer is better, and 100 (a / b - 1) would be negative."""
+    audit = Audit(models=linear(), inputs=points(), explainers=["gradient", "saliency"], scores=[FastGEF(sigma=0.5)], companions=False)
+    result = audit.run(tmp_path, progress=False)
+    for one in result.series:
+        one.values[:] = one.values - (2.0 if one.control else 0.0)
+        one.per_sample[:] = one.per_sample - (2.0 if one.control else 0.0)
+    table = result.over_random("fast_gef")
+    assert (table["of_random"] < 0).all()
+    assert (table["difference"] > 0).all()
+    assert table[["per_cent", "per_cent_low", "per_cent_high"]].isna().all(axis=None)
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

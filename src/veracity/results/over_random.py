@@ -1,4 +1,4 @@
-"""How much better than a random map an explainer scores, as a difference and in per cent (Table A.7 of the faithfulness paper)."""
+"""How much better than a random map an explainer scores, as a difference and in per cent."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ COLUMNS = ["model", "explainer", "random", "value", "of_random", "difference", "
 
 
 def over_random(result: Result, score: str, random: str | None = None) -> pd.DataFrame:
-    """One row per model and explainer: value minus that of a random map, and 100 (value / random - 1) per cent, both with intervals.
+    """One row per model and explainer: value minus that of a random map, and 100 (value - random) / random per cent, with intervals.
 
     `random` names the control, or any explainer of the run, such as a random top-5; by default the control that is fair to the
     explainer's sign and frame. The interval of the difference allows for other samples and other draws. That of the percentage is
     Fieller's: the published one takes the random mean as known. A random map is expected to score 0 by GEF, so that the ratio may be
-    anything: the ends are infinite if the random mean does not differ from 0.
+    anything: the ends are infinite if the random mean does not differ from 0. Nothing is a percentage of a random mean of 0 or less:
+    it is undefined, with its ends.
     """
     mine = [one.sound() for one in result.series if one.score == score]
     if not mine:
@@ -60,15 +61,14 @@ def compare(one: Series, other: Series, result: Result) -> dict[str, Any]:
     chosen = [table[np.isin(series.samples, shared)] for table, series in zip(tables, (one, other), strict=True)]
     shares = [plain and not series.sampling.nested for series in (one, other)]
     difference, ratio, means = differing(*chosen, crossed=(shares[0], shares[1]), confidence=result.confidence)
+    ratios = np.array([ratio.value, ratio.low, ratio.high]) if means[1] > 0 else np.full(3, np.nan)
     return {
         "value": means[0],
         "of_random": means[1],
         "difference": difference.value,
         "low": difference.low,
         "high": difference.high,
-        "per_cent": 100.0 * (ratio.value - 1.0),
-        "per_cent_low": 100.0 * (ratio.low - 1.0),
-        "per_cent_high": 100.0 * (ratio.high - 1.0),
+        **dict(zip(PER_CENT, (100.0 * (ratios - 1.0)).tolist(), strict=True)),
         "n": len(shared),
     }
 
@@ -78,7 +78,9 @@ def differing(
 ) -> tuple[Interval, Interval, tuple[float, float]]:
     """The difference a - b and the ratio a / b of two means over the same samples (samples, draws), and both means.
 
-    Draws that are `crossed` are shared by all samples, and add a variance that more samples do not average out.
+    Draws that are `crossed` are shared by all samples, and add a variance that more samples do not average out. If those of both are,
+    they are the same draws, whose effect on both cancels: the variance of the difference is that of a - b, and
+    cov(a, b) = (var(a) + var(b) - var(a - b)) / 2.
 
     >>> difference, ratio, _ = differing(np.array([[3.0], [4.0], [5.0]]), np.array([[1.0], [2.0], [3.0]]))
     >>> difference.value, difference.low, ratio.value, ratio.high
@@ -96,9 +98,12 @@ def differing(
     for place, (table, shared) in enumerate(zip((a, b), crossed, strict=True)):
         if shared and not np.isnan(found := crossed_variance(table))[0]:
             parts[place], freedom[place] = found
-    covariance = float(spread[0, 1])
-    error, least = float(np.sqrt(max(0.0, parts.sum() - 2.0 * covariance))), float(freedom.min())
-    difference = t_interval(means[0] - means[1], error, least, confidence, n)
+    covariance, least = float(spread[0, 1]), float(freedom.min())
+    of_difference, own = max(0.0, float(parts.sum()) - 2.0 * covariance), least
+    if all(crossed) and a.shape == b.shape and not np.isnan(found := crossed_variance(a - b))[0]:
+        (of_difference, own), least = found, min(least, found[1])
+        covariance = (float(parts.sum()) - of_difference) / 2.0
+    difference = t_interval(means[0] - means[1], float(np.sqrt(of_difference)), own, confidence, n)
     return difference, ratio_interval(means, (float(parts[0]), float(parts[1])), covariance, least, confidence, n), means
 
 
