@@ -453,9 +453,9 @@ class Audit:
         defaults = Defaults(one.space, one.walk)
         scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
         first = next(iter(models.values())).module
-        explainers = with_own_controls(one.explainers, first, inputs, one.seed) if self.controls else one.explainers
+        explainers, nulls = with_own_controls(one.explainers, first, inputs, one.seed) if self.controls else (one.explainers, {})
         problem = Problem(models, inputs, explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
-        problem = replace(problem, features=one.features, precision=self.precision)
+        problem = replace(problem, features=one.features, precision=self.precision, nulls=nulls)
         check_classes(problem, labels)
         readings = check_probabilities(problem, one.scores.named)
         with bar("trying explainers", len(every) * len(explainers), progress, after=LATE) as advance:

@@ -336,3 +336,15 @@ def test_features_are_not_cut_as_texts_are(tmp_path: Path) -> None:
     for name in ("", "top "):
         assert np.isfinite(found[f"{name}equal"]).all()
         np.testing.assert_allclose(found[f"{name}equal"], found[f"{name}wider"], atol=1e-6)
+
+
+def test_two_encoders_share_a_null(tmp_path: Path) -> None:
+    """The random encoder of a top-k one depends on layer, width and k alone, so it is measured once, and is the null of both."""
+    explainers = {name: features(encoder={"W_enc": normal(6, 9, seed=seed), "k": 3}) for name, seed in (("a", 1), ("b", 2))}
+    score = FastGEF(measure=cosine_distance, normalise=False, sigma=0.5, draws=2)
+    audit = Audit(models={"net": Tokens().eval()}, inputs=normal(8, 3, 4), explainers=explainers, scores=[score], companions=False)
+    result = audit.run(tmp_path, progress=False)
+    table = result.table().set_index("explainer")
+    assert "b: random encoder" not in table.index
+    assert table.loc["b", "random_control"] == table.loc["a: random encoder", "value"]
+    assert list(result.over_random("fast_gef")["random"]) == ["a: random encoder"] * 2

@@ -132,3 +132,31 @@ def test_random_words_do_not_follow_the_model(tmp_path):
     found = torch.tensor(values, dtype=torch.float64)
     assert len(found) > 180
     assert abs(found.mean()) < 2 * found.std() / len(found) ** 0.5
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_the_null_is_as_many_random_words(tmp_path):
+    """An audit adds it once per k, under its own label or that which it has already; old folders name no null."""
+    cut = {f"ig {k}": TopK(explainer=IntegratedGradients(steps=4), k=k) for k in (2, 3)}
+    explainers = {"ig": IntegratedGradients(steps=4), **cut, "too": TopK(explainer="saliency", k=2), "two": RandomTopK(k=2)}
+    settings = {"models": text_model(), "inputs": TextInputs(TEXTS, tokenizer()), "scores": [FastGEF(sigma=0.3, draws=3)]}
+    result = Audit(explainers=explainers, **settings, companions=False).run(tmp_path, progress=False)
+    random = result.over_random("fast_gef").set_index("explainer")["random"]
+    assert dict(random) == {"ig": "random_gaussian", "ig 2": "two", "ig 3": "random_top_k(k=3)", "too": "two"}
+    table = result.table().set_index("explainer")
+    assert table.loc["random_top_k(k=3)", "control"]
+    assert table.loc["ig 3", "random_control"] == table.loc["random_top_k(k=3)", "value"]
+    assert sum("random_top_k" in label for label in table.index) == 1
+    for cell in result.manifest["cells"]:
+        cell.pop("null", None)
+    del result.__dict__["series"]
+    assert result.over_random("fast_gef").set_index("explainer").loc["ig 3", "random"] == "random_uniform"
+
+
+def test_the_null_of_a_k_that_exceeds_the_input_fits_it():
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    audit = Audit(models=nn.Linear(3, 2), inputs=x, explainers={"top": TopK(explainer="gradient", k=9)}, scores=["sparseness"])
+    assert audit.prepare().problem.nulls == {"top": "random_top_k(k=3)"}
+    taken = {"top": TopK(explainer="gradient", k=2), "random_top_k(k=2)": "gradient"}
+    with pytest.raises(SpecError, match=r"The label 'random_top_k\(k=2\)' of the explainer 'gradient' is that of a control of 'top'"):
+        Audit(models=nn.Linear(3, 2), inputs=x, explainers=taken, scores=["sparseness"]).prepare()

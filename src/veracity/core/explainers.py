@@ -215,7 +215,10 @@ class Explainer(Component, ABC):
     def own_controls(
         cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
     ) -> Mapping[str, Mapping[str, Explainer]]:
-        """Explainers that an audit measures beside some of this class, by their label and a suffix, from the first model and its inputs."""
+        """Explainers that an audit measures beside some of this class, by their label and a suffix, from the first model and its inputs.
+
+        The first one of each label is its null. Those that say nothing about the model are labelled by their settings.
+        """
         return {}
 
     @classmethod

@@ -256,6 +256,7 @@ class AuditPlan:
                 "signed": explainer is None or explainer.signed,
                 "frame": explainer.frame.value if explainer else "",
                 "categorical": explainer is not None and explainer.categorical,
+                **({"null": null} if (null := self.problem.nulls.get(job.explainer)) else {}),
                 "score": cell.name,
                 "start": job.samples[0],
                 "stop": job.samples[-1] + 1,

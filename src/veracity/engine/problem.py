@@ -77,7 +77,8 @@ class FoldPlace:
 class Problem:
     """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number.
 
-    `mixing` names the explainers whose rows depend on each other. `features` says what the values of a table mean.
+    `mixing` names the explainers whose rows depend on each other. `features` says what the values of a table mean. `nulls` has the
+    label of the control that is fair to an explainer, where that depends on more than its frame and sign.
     """
 
     models: dict[str, AuditedModel]
@@ -93,6 +94,7 @@ class Problem:
     mixing: frozenset[str] = frozenset()
     features: Features | None = None
     precision: str = "float32"
+    nulls: Mapping[str, str] = field(default_factory=dict)
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""

@@ -92,8 +92,8 @@ class EdgeFilter(Control):
 class RandomTopK(Control):
     """One at `k` random numbers of the input and zero elsewhere: the null of maps that name the k most important numbers.
 
-    The numbers are drawn for each sample. A sample with fewer than k numbers, as a short text, gets ones at all of them. No audit adds
-    it on its own, since it is the null of such maps only.
+    The numbers are drawn for each sample. A sample with fewer than k numbers, as a short text, gets ones at all of them. An
+    audit adds it beside `TopK` only, with the same k, since it is the null of such maps only.
     """
 
     name = "random_top_k"

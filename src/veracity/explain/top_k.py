@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,9 +10,11 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Explainer, Frame, InputObserver
+from veracity.core.inputs import Inputs
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace
+from veracity.explain.controls import RandomTopK
 from veracity.explain.convert import as_explainer
 from veracity.explain.masking import largest
 from veracity.explain.wrapper import Wrapper
@@ -24,7 +26,8 @@ class TopK(InputObserver, Wrapper):
     """Ones at the `k` largest numbers of another explanation and zeros elsewhere: what a list of the k most important words says.
 
     Of equal numbers the first ones count. Numbers that do not exist, as behind the end of a text, are never chosen; a sample with
-    fewer than k numbers gets ones at all of them. A map with NaN is NaN. Around a control it is a control.
+    fewer than k numbers gets ones at all of them. A map with NaN is NaN. Around a control it is a control. Its null is `RandomTopK` with
+    the same k, which an audit with controls measures beside it.
     """
 
     name = "top_k"
@@ -63,3 +66,11 @@ class TopK(InputObserver, Wrapper):
         maps = self.inner.explain(model, inputs, targets, context)
         present = context.present if self.inner.frame is Frame.INPUT else None
         return largest(maps, self.k, present if present is not None and present.shape == maps.shape else None)
+
+    @classmethod
+    def own_controls(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+    ) -> Mapping[str, Mapping[str, Explainer]]:
+        """As many random numbers of the input, as the null of maps over it."""
+        mine = {label: one for label, one in explainers.items() if isinstance(one, TopK) and one.frame is Frame.INPUT and not one.control}
+        return {label: {RandomTopK.name: RandomTopK(k=min(one.k, inputs.shape.numel()))} for label, one in mine.items()}

@@ -518,6 +518,7 @@ class Result:
                 broken=len(cell_errors),
                 failed=next(iter([*cell_errors, *(lost[sample] for sample in sorted(lost))]), ""),
                 lost=dict(sorted(lost.items())),
+                null=str(first.get("null", "")),
             )
 
 

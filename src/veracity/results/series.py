@@ -81,7 +81,8 @@ class Series:
     """One score of one subject over all samples: values (samples, draws), and how the draws came about.
 
     Of its `cells`, `missing` are not measured: `broken` ones failed, the others are pending. `lost` says why single samples of measured
-    cells failed, by their numbers; their values are NaN. `failed` is the first error of all.
+    cells failed, by their numbers; their values are NaN. `failed` is the first error of all. `null` is the label of the control that was
+    chosen for this explainer alone.
     """
 
     model: str
@@ -108,6 +109,7 @@ class Series:
     broken: int
     failed: str
     lost: Mapping[int, str]
+    null: str = ""
 
     def sound(self) -> Series:
         """Without the samples that failed."""
@@ -175,7 +177,9 @@ def undefined(one: Series) -> int:
 
 
 def null_of(one: Series) -> str:
-    """The random control that is fair to an explanation: in its frame, and of its sign."""
+    """The random control that is fair to an explanation: the one that was chosen for it, or that of its frame and sign."""
+    if one.null:
+        return one.null
     if one.frame == Frame.TRAINING.value:
         return "random_examples" if one.signed else "random_mixture"
     if one.frame == Frame.CONCEPTS.value:

@@ -53,18 +53,33 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
     return named
 
 
-def with_own_controls(explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int) -> dict[str, Explainer]:
-    """The explainers, and beside each the controls that belong to it alone; one that is there already is not added again."""
-    found = dict(explainers)
-    known = {fingerprint.of_json(one.spec()) for one in explainers.values()}
+def with_own_controls(
+    explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+) -> tuple[dict[str, Explainer], dict[str, str]]:
+    """The explainers with the controls that belong to single ones, and the label of the control that is the null of each of those.
+
+    A control that is there already, under any label, is not added again.
+    """
+    found, nulls = dict(explainers), dict[str, str]()
+    known = {fingerprint.of_json(one.spec()): label for label, one in explainers.items()}
     for kind, mine in by_class(explainers).items():
         for label, controls in kind.own_controls(mine, model, inputs, seed).items():
             for suffix, control in controls.items():
                 key = fingerprint.of_json(control.spec())
                 if key not in known:
-                    found.setdefault(control_label(label, suffix), control)
-                    known.add(key)
-    return found
+                    known[key] = with_settings(control) if control.control else control_label(label, suffix)
+                    check_free(known[key], found.setdefault(known[key], control), control, label)
+                nulls.setdefault(label, known[key])
+    return found, nulls
+
+
+def check_free(label: str, taken: Explainer, control: Explainer, owner: str) -> None:
+    """Raise if the label of a control of an explainer is that of something else; one of the same kind may take its place."""
+    if type(taken) is not type(control):
+        raise SpecError(
+            f"The label '{label}' of the explainer '{taken.name}' is that of a control of '{owner}': choose another one, with "
+            "explainers={'label': ...}."
+        )
 
 
 def by_class(explainers: Mapping[str, Explainer]) -> dict[type[Explainer], dict[str, Explainer]]:
