@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from veracity import Audit
 from veracity.core.errors import InputError
+from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.explain.sparse import LinearEncoder, RawActivations, SparseFeatures, top_features
 from veracity.inputs import TextInputs
@@ -186,3 +187,15 @@ def test_the_texts_of_a_feature() -> None:
     assert [line["words"][line["peak"]] for line in found["lines"]] == ["f", "f", "f"]
     assert max(found["lines"][0]["values"]) == 2.0
     assert top_features({"one": one}, model, torch.zeros(2, 3)) == {}  # type: ignore[arg-type]
+
+
+def test_the_mean_of_a_feature_is_that_of_its_explanations() -> None:
+    """Also for the mean over tokens, of texts with different numbers of them."""
+    inputs, model = texts(), Bigrams().eval()
+    x = inputs.take(torch.arange(len(IDS)))
+    for position in (-1, "mean"):
+        one = SparseFeatures(encoder={"W_enc": normal(WIDTH, 8, seed=3)}, layer="layer", position=position)  # type: ignore[arg-type]
+        context = Context(Draws.of(0, torch.arange(len(IDS))), 8, x.structure)
+        z = one.explain(inputs.adapt(model), x.values, torch.zeros(len(IDS)).long(), context)
+        for record in top_features({"one": one}, inputs.adapt(model), inputs)["one"]:
+            assert record["mean"] == pytest.approx(float(z[:, record["feature"]].mean()), rel=1e-5)

@@ -28,7 +28,7 @@ BEFORE, AFTER = 14, 4
 def top_features(
     explainers: Mapping[str, SparseFeatures], model: nn.Module, inputs: Inputs, count: int = 6, lines: int = 3
 ) -> dict[str, list[dict[str, Any]]]:
-    """The features that are largest on average at the explained token, each with the texts in which any token makes it fire most.
+    """The features that are largest on average over the explanations, each with the texts in which any token makes it fire most.
 
     By label, one record per feature: its number, its mean, the share of tokens on which it fires, and the `lines`, each with the sample,
     some of its words, the activation at each, and the place of the largest. The model takes values and structure, as `inputs.adapt`
@@ -61,10 +61,11 @@ class Tally:
         self.by_text: list[Tensor] = []
 
     def count(self, found: Activations, _units: Tensor) -> None:
-        """Add up the features at the explained token, and how many tokens they fire on."""
+        """Add up the explanations, and on how many tokens features fire."""
         one = self.explainer
-        every = one.from_activations(found.tokens())
-        at = every if one.position == "mean" else one.from_activations(found.at(int(one.position), one.layer))
+        every = one.from_activations(found.values.flatten(0, 1)).unflatten(0, found.values.shape[:2])
+        at = found.mean(every) if one.position == "mean" else one.from_activations(found.at(int(one.position), one.layer))
+        every = every.flatten(0, 1) if found.real is None else every[found.real]
         total, fires = at.double().sum(0), (every > 0).double().sum(0)
         self.total = total if self.total is None else self.total + total
         self.fires = fires if self.fires is None else self.fires + fires
