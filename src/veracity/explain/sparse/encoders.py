@@ -28,6 +28,8 @@ TENSORS = ("W_enc", "b_enc", "b_dec", "W_dec", "threshold")
 OTHER_NAMES = {"encoder.weight": "W_enc", "encoder.bias": "b_enc", "decoder.weight": "W_dec", "bias": "b_dec"}
 """The names of the same tensors in `dictionary_learning`, whose matrices are transposed."""
 SETTINGS = ("activation", "k", "subtract")
+WIDTHS = ("d_sae", "dict_size", "nb_concepts", "width")
+"""The names under which objects of SAELens, dictionary_learning and overcomplete know how many features they have."""
 MIXED = 1e-3
 """A feature that changes by more than this share of the largest one when other rows are in the batch depends on them."""
 
@@ -207,6 +209,14 @@ class EncoderObject(Encoder):
 
     object: Any
 
+    @property
+    def width(self) -> int | None:  # type: ignore[override]
+        """m, as the object itself, its settings `cfg` or a matrix W_enc tell it; None if they do not."""
+        places = (self.object, getattr(self.object, "cfg", None))
+        told = [getattr(place, name, None) for place in places for name in WIDTHS]
+        shape = getattr(getattr(self.object, "W_enc", None), "shape", ())
+        return next((one for one in (*told, *shape[1:2]) if isinstance(one, int) and not isinstance(one, bool)), None)
+
     def call(self, method: str, x: Tensor) -> Tensor:
         """What a method returns for a batch, where the batch is."""
         one = next(self.object.parameters(), None) if isinstance(self.object, nn.Module) else None
@@ -255,7 +265,8 @@ class EncoderObject(Encoder):
     @cached_property
     def content(self) -> dict[str, Any]:
         """The spec, hashed once."""
-        return {"name": type(self.object).__qualname__, "content": fingerprint.of_value(self.object)}
+        known = {} if self.width is None else {"width": self.width}
+        return {"name": type(self.object).__qualname__, "content": fingerprint.of_value(self.object), **known}
 
     def __repr__(self) -> str:
         return type(self.object).__name__

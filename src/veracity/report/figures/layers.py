@@ -40,6 +40,8 @@ class LayersData:
 def families(explainers: Mapping[str, Mapping[str, Any]], known: Sequence[str]) -> tuple[tuple[str, ...], tuple[Family, ...]]:
     """The layers that explainers of features name, in their order, and their families: by width, and controls of each width.
 
+    Encoders of one layer and width are in families of their own, by the label of the first of each.
+
     >>> wide = {"name": "sparse_features", "encoder": {"W_enc": {"shape": [4, 8]}}}
     >>> layers, found = families({"a": {**wide, "layer": "h.0"}, "b": {**wide, "layer": "h.1"}}, ["a", "b", "a: raw activations"])
     >>> layers, [(one.name, dict(one.labels)) for one in found]
@@ -47,25 +49,35 @@ def families(explainers: Mapping[str, Mapping[str, Any]], known: Sequence[str]) 
     """
     layered = {label: spec for label, spec in explainers.items() if spec.get("layer") and "encoder" in spec}
     layers = tuple(dict.fromkeys(str(spec["layer"]) for spec in layered.values()))
-    found: dict[str, dict[int, str]] = {}
-    several = len({width_of(spec) for spec in layered.values()}) > 1
+    groups: dict[str, list[dict[int, str]]] = {}
     for label, spec in layered.items():
-        place, width = layers.index(str(spec["layer"])), width_of(spec)
-        found.setdefault(width, {})[place] = label
-        for other in known:
-            if other.startswith(f"{label}: "):
-                suffix = other.removeprefix(f"{label}: ")
-                own = f"{suffix}, {width}" if several and suffix.startswith("random") else suffix
-                found.setdefault(own, {}).setdefault(place, other)
-    widths = [name for name in found if name.endswith(FEATURES) and "," not in name]
-    order = [*widths, *sorted((name for name in found if name not in widths), key=lambda name: not name.startswith("random"))]
-    return layers, tuple(Family(name=name, labels=found[name]) for name in order)
+        place, alike = layers.index(str(spec["layer"])), groups.setdefault(width_of(spec), [])
+        free = next((group for group in alike if place not in group), None)
+        if free is None:
+            alike.append(free := {})
+        free[place] = label
+    own = {
+        width if len(alike) == 1 else f"{width}, {next(iter(group.values()))}": group for width, alike in groups.items() for group in alike
+    }
+    controls: dict[str, dict[int, str]] = {}
+    for name, group in own.items():
+        for place, label in group.items():
+            for other in known:
+                if other.startswith(f"{label}: ") and other not in layered:
+                    suffix = other.removeprefix(f"{label}: ")
+                    line = f"{suffix}, {name}" if len(own) > 1 and suffix.startswith("random") else suffix
+                    controls.setdefault(line, {}).setdefault(place, other)
+    ordered = sorted(controls, key=lambda name: not name.startswith("random"))
+    found = [*own.items(), *((name, controls[name]) for name in ordered)]
+    return layers, tuple(Family(name=name, labels=labels) for name, labels in found)
 
 
 def width_of(spec: Mapping[str, Any]) -> str:
     """How many features an encoder has, if it says so."""
-    shape = (spec["encoder"].get("W_enc") or {}).get("shape") if isinstance(spec["encoder"], Mapping) else None
-    return f"{shape[1]} {FEATURES}" if shape else FEATURES
+    encoder = spec["encoder"] if isinstance(spec["encoder"], Mapping) else {}
+    shape = (encoder.get("W_enc") or {}).get("shape")
+    width = shape[1] if shape else encoder.get("width")
+    return f"{width} {FEATURES}" if width else FEATURES
 
 
 def layer_axis(layers: Sequence[str]) -> Axis:
