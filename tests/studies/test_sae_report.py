@@ -119,6 +119,24 @@ def test_labels_instead_of_next_tokens() -> None:
     assert np.isnan(sae_report(explainer, net, x).iloc[0]["loss"])
 
 
+def test_positions_of_a_convolution_are_tokens() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).eval()
+    for place in (0, 3):
+        net[place].weight.data.copy_(normal(*net[place].weight.shape, seed=place))
+    x, labels, encoder = normal(9, 1, 6, 6), torch.arange(9) % 3, LinearEncoder(normal(4, 8), W_dec=normal(8, 4, seed=1))
+    raw, coded = (SparseFeatures(encoder=one, layer="1") for one in (RawActivations(), encoder))
+    found = sae_report({"raw": raw, "coded": coded}, net, x, labels=labels).set_index("explainer")
+    with torch.no_grad():
+        maps = net[1](net[0](x))
+        back = torch.stack([torch.stack([encoder.decode(encoder.encode(row)) for row in one.flatten(1).T[:, None]])[:, 0] for one in maps])
+        decoded = functional.cross_entropy(net[3](back.transpose(1, 2).flatten(1)), labels)
+    assert found.loc["raw", "loss_decoded"] == pytest.approx(found.loc["raw", "loss"])
+    assert found.loc["coded", "loss_decoded"] == pytest.approx(float(decoded), rel=1e-5)
+    assert found.loc["coded", "tokens"] == 9 * 16
+    with pytest.raises(InputError, match="The encoder takes 5 numbers, but the layer '1' gives 4"):
+        sae_report({"one": SparseFeatures(encoder={"W_enc": normal(5, 8)}, layer="1")}, net, x, labels=labels)
+
+
 def test_the_correlation_with_sparsity(tmp_path: Path) -> None:
     explainers = {name: SparseFeatures(encoder=autoencoder(), layer=layer) for name, layer in (("one", "layer"), ("two", "embedding"))}
     score = FastGEF(measure=cosine_distance, normalise=False, sigma=0.5, draws=3)

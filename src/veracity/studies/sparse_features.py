@@ -18,6 +18,7 @@ from veracity.core.inputs import Inputs, Signals, samples_on
 from veracity.core.models import device_of, evaluating, layer_of, real_positions
 from veracity.explain.passes import hooks
 from veracity.explain.sparse import Activations, Encoder, SparseFeatures, read_layers
+from veracity.explain.sparse.activations import as_activations
 from veracity.inputs import as_inputs
 from veracity.models import readable_output
 from veracity.models.base import scores_in
@@ -111,13 +112,12 @@ def mean_loss(module: nn.Module, data: Inputs, labels: Tensor | None, skip: int,
         x = samples_on(data, part, device_of(module))
         real = real_positions(module, x.values, *x.structure)
 
-        def replaced(_module: nn.Module, _args: Any, output: Any, real: Tensor | None = real) -> Any:
-            h = output[0] if isinstance(output, (tuple, list)) else output
-            found = Activations(h if h.ndim == 3 else h[:, None], real if h.ndim == 3 else None, rows=h.ndim == 2)
-            mask = kept_mask(found, skip)
-            new = found.values.clone()
+        def replaced(_module: nn.Module, _args: Any, output: Any, x: Signals = x, real: Tensor | None = real) -> Any:
+            h = output[0] if isinstance(output, (tuple, list)) and len(output) else output
+            found = as_activations(layer, output, len(x), real)
+            mask, new = kept_mask(found, skip), found.values.clone()
             new[mask] = change(found.values[mask]).to(h)
-            new = new if h.ndim == 3 else new[:, 0]
+            new = (new.transpose(1, 2) if h.ndim == 4 else new).reshape(h.shape)
             return (new, *output[1:]) if isinstance(output, (tuple, list)) else new
 
         with hooks([layer_of(module, layer).register_forward_hook(replaced)] if change is not None else []):
