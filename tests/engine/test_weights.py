@@ -137,3 +137,21 @@ def test_memory_is_bounded_and_computes_what_is_missing_alone() -> None:
     memory.recall("b", frozenset({Reads.OUTPUT}), compute)
     assert memory.held <= 100
     assert list(memory.kept) == ["b"]
+
+
+def test_memory_keeps_what_fits_of_outputs_that_are_asked_for_in_turns() -> None:
+    """Dropping the oldest of three, of which two fit, would compute each of them anew in every turn."""
+    memory, asked = Memory[Reads](limit=80), list[str]()
+
+    def turn(scope: str, keys: str) -> list[str]:
+        asked.clear()
+        for key in keys:
+            memory.recall(key, frozenset({Reads.OUTPUT}), lambda _, key=key: asked.append(key) or {Reads.OUTPUT: torch.zeros(10)}, scope)
+        assert memory.held <= 80
+        return list(asked)
+
+    assert turn("first", "abc") == ["a", "b", "c"]
+    assert turn("first", "abc") == ["c"]
+    assert turn("second", "def") == ["d", "e", "f"]
+    assert turn("second", "def") == ["f"]
+    assert sorted(memory.kept) == sorted(memory.scopes) == ["d", "e"]

@@ -181,28 +181,39 @@ BYTES = 64 << 20
 
 
 class Memory(Generic[K]):
-    """The outputs asked for last, by keys that say everything they depend on, in a bounded number of bytes."""
+    """The outputs asked for last, by keys that say everything they depend on, in a bounded number of bytes.
+
+    Outputs of one `scope`, such as the copies of a model on a block of samples, are asked for in turns: in the order of turns, dropping
+    the oldest would drop each one just before it is asked for again. So those of other scopes are dropped first, and of the same scope
+    none: what does not fit is not kept.
+    """
 
     def __init__(self, limit: int = BYTES) -> None:
         self.limit, self.held = limit, 0
         self.kept: OrderedDict[str, dict[K, Tensor]] = OrderedDict()
+        self.scopes: dict[str, str] = {}
 
-    def recall(self, key: str, what: frozenset[K], compute: Callable[[frozenset[K]], dict[K, Tensor]]) -> dict[K, Tensor]:
-        """What is known under a key, and the rest computed; more may be computed along."""
+    def recall(self, key: str, what: frozenset[K], compute: Callable[[frozenset[K]], dict[K, Tensor]], scope: str = "") -> dict[K, Tensor]:
+        """What is known under a key, and the rest computed; more may be computed along. Without a scope, the oldest outputs are dropped."""
         found = self.kept.pop(key, {})
         self.held -= size(found)
         missing = what - set(found)
         if missing:
             found = {**found, **compute(missing)}
-        self.kept[key] = found
+        self.kept[key], self.scopes[key] = found, scope
         self.held += size(found)
-        while self.held > self.limit and len(self.kept) > 1:
-            self.held -= size(self.kept.popitem(last=False)[1])
+        old = [one for one in self.kept if one != key and not (scope and self.scopes[one] == scope)] if self.held > self.limit else []
+        for one in (*old, *([key] if scope else [])):
+            if self.held <= self.limit:
+                break
+            self.held -= size(self.kept.pop(one))
+            del self.scopes[one]
         return {one: found[one] for one in what}
 
     def forget(self) -> None:
         """Drop everything."""
         self.kept.clear()
+        self.scopes.clear()
         self.held = 0
 
 

@@ -287,7 +287,7 @@ class Block:
             self.budget.spend(len(self), 1, some)
             return {layer: torch.cat([part[layer] for part in parts]) for layer in layers}
 
-        found = ACTIVATIONS.recall(f"{key} {explainer.place} {layers}", frozenset({explainer.layer}), compute)
+        found = ACTIVATIONS.recall(f"{key} {explainer.place} {layers}", frozenset({explainer.layer}), compute, scope=self.key)
         self.advance(len(self) * passes)
         return self.reader.blank(self.x, explainer.from_activations(found[explainer.layer]).detach())
 
