@@ -277,7 +277,7 @@ class Audit:
                 if self.precision != "float32":
                     check_resolution(prepared.jobs, self.data)
                 lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
-                told = replace(prepared, facts=tuple(lessons.facts), meanings=meanings_of(prepared.problem))
+                told = replace(prepared, facts=tuple(lessons.facts), meanings=meanings_of(prepared.problem, prepared.budgets))
                 store.write_manifest(told.manifest(store))
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
@@ -452,8 +452,10 @@ class Audit:
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
-        first = next(iter(models.values())).module
-        explainers, nulls = with_own_controls(one.explainers, first, inputs, one.seed) if self.controls else (one.explainers, {})
+        name, first = next(iter(models.items()))
+        explainers, nulls = (
+            with_own_controls(one.explainers, first.module, inputs, one.seed, budgets[name]) if self.controls else (one.explainers, {})
+        )
         problem = Problem(models, inputs, explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
         problem = replace(problem, features=one.features, precision=self.precision, nulls=nulls)
         check_classes(problem, labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -348,3 +349,23 @@ def test_two_encoders_share_a_null(tmp_path: Path) -> None:
     assert "b: random encoder" not in table.index
     assert table.loc["b", "random_control"] == table.loc["a: random encoder", "value"]
     assert list(result.over_random("fast_gef")["random"]) == ["a: random encoder"] * 2
+
+
+def test_controls_are_fitted_in_smaller_batches_if_memory_runs_out() -> None:
+    """While the controls are fitted, the model runs out of memory unless at most 3 rows go through it at once."""
+
+    class Small(Tokens):
+        def forward(self, x: Tensor) -> Tensor:
+            if len(x) > 3 and not tight.isdisjoint({frame.function for frame in inspect.stack()}):
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return super().forward(x)
+
+    tight = {"layer_activations"}
+    x, model, explainer = normal(12, 3, 4), Small().eval(), features()
+    score = FastGEF(measure=cosine_distance, normalise=False, sigma=0.5, draws=2)
+    audit = Audit(models={"net": model}, inputs=x, explainers={"a": explainer}, scores=[score], companions=False)
+    plan = audit.prepare()
+    assert plan.budgets["net"].rows <= 3
+    tight.clear()
+    expected = feature_controls(explainer, model, x)["random encoder"]
+    torch.testing.assert_close(plan.problem.explainers["a: random encoder"].encoder.b_enc, expected.encoder.b_enc)

@@ -213,16 +213,19 @@ class Explainer(Component, ABC):
 
     @classmethod
     def own_controls(
-        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int, batch: int
     ) -> Mapping[str, Mapping[str, Explainer]]:
         """Explainers that an audit measures beside some of this class, by their label and a suffix, from the first model and its inputs.
 
-        The first one of each label is its null. Those that say nothing about the model are labelled by their settings.
+        The first one of each label is its null. Those that say nothing about the model are labelled by their settings. At most `batch`
+        rows go through the model at once.
         """
         return {}
 
     @classmethod
-    def meanings(cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs) -> Mapping[str, list[dict[str, Any]]]:
+    def meanings(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, batch: int
+    ) -> Mapping[str, list[dict[str, Any]]]:
         """Records that show what the parts of explanations stand for, such as the texts on which a feature fires, by label."""
         return {}
 

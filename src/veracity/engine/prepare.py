@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -320,12 +320,16 @@ def check_bound(problem: Problem, jobs: list[Job]) -> None:
                 )
 
 
-def meanings_of(problem: Problem) -> tuple[dict[str, Any], ...]:
+def meanings_of(problem: Problem, budgets: Mapping[str, Budget]) -> tuple[dict[str, Any], ...]:
     """What the parts of explanations stand for, as far as explainers can tell; nothing of models that are trained fold by fold."""
     found: list[dict[str, Any]] = []
+
+    def of(kind: type[Explainer], mine: Mapping[str, Explainer], name: str) -> Mapping[str, list[dict[str, Any]]]:
+        return kind.meanings(mine, problem.models[name].module, problem.inputs, budgets[name].rows)
+
     for name, model in problem.models.items():
         for kind, mine in by_class(problem.explainers).items() if model.place is None else ():
-            told = kind.meanings(mine, model.module, problem.inputs)
+            told = budgets[name].attempt(partial(of, kind, mine, name))
             found += [{"model": name, "explainer": label, **one} for label, records in told.items() for one in records]
     return tuple(found)
 

@@ -69,7 +69,7 @@ class TopK(InputObserver, Wrapper):
 
     @classmethod
     def own_controls(
-        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int, batch: int
     ) -> Mapping[str, Mapping[str, Explainer]]:
         """As many random numbers of the input, as the null of maps over it."""
         mine = {label: one for label, one in explainers.items() if isinstance(one, TopK) and one.frame is Frame.INPUT and not one.control}

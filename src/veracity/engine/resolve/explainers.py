@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver,
 from veracity.core.inputs import Inputs
 from veracity.core.settings import check_value
 from veracity.core.training import Training
+from veracity.engine.memory import Budget
 from veracity.engine.resolve.settings import check_labels
 from veracity.explain import CONTROLS, Precomputed, as_explainer
 
@@ -54,7 +56,7 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
 
 
 def with_own_controls(
-    explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+    explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int, budget: Budget
 ) -> tuple[dict[str, Explainer], dict[str, str]]:
     """The explainers with the controls that belong to single ones, and the label of the control that is the null of each of those.
 
@@ -62,8 +64,12 @@ def with_own_controls(
     """
     found, nulls = dict(explainers), dict[str, str]()
     known = {fingerprint.of_json(one.spec()): label for label, one in explainers.items()}
+
+    def own(kind: type[Explainer], mine: Mapping[str, Explainer]) -> Mapping[str, Mapping[str, Explainer]]:
+        return kind.own_controls(mine, model, inputs, seed, budget.rows)
+
     for kind, mine in by_class(explainers).items():
-        for label, controls in kind.own_controls(mine, model, inputs, seed).items():
+        for label, controls in budget.attempt(partial(own, kind, mine)).items():
             for suffix, control in controls.items():
                 key = fingerprint.of_json(control.spec())
                 if key not in known:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from veracity.explain.sparse.features import SparseFeatures
 
 TEXTS, ROWS = 128, 16
-"""How many texts are searched, and how many go through the model at once."""
+"""How many texts are searched, and how many go through the model at once, or fewer if they do not fit."""
 FAINT = 0.1
 """A text in which a feature fires less than this share of its largest activation is not shown."""
 BEFORE, AFTER = 14, 4
@@ -26,7 +26,7 @@ BEFORE, AFTER = 14, 4
 
 @torch.no_grad()
 def top_features(
-    explainers: Mapping[str, SparseFeatures], model: nn.Module, inputs: Inputs, count: int = 6, lines: int = 3
+    explainers: Mapping[str, SparseFeatures], model: nn.Module, inputs: Inputs, count: int = 6, lines: int = 3, batch: int = ROWS
 ) -> dict[str, list[dict[str, Any]]]:
     """The features that are largest on average over the explanations, each with the texts in which any token makes it fire most.
 
@@ -40,7 +40,7 @@ def top_features(
     tallies = {label: Tally(one) for label, one in explainers.items()}
     for see in (Tally.count, Tally.follow):
         with evaluating(model):
-            for part in rows.split(ROWS):
+            for part in rows.split(min(ROWS, batch)):
                 x = samples_on(inputs, part, device_of(model))
                 found = read_layers(model, [one.layer for one in explainers.values()], x.values, x.structure)
                 for one in tallies.values():

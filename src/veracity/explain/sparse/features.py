@@ -23,7 +23,7 @@ from veracity.explain.wrapper import computed
 from veracity.inputs import as_inputs
 
 MOST, ROWS = 512, 32
-"""How many samples controls are fitted to, and how many go through the model at once."""
+"""How many samples controls are fitted to, and how many go through the model at once, or fewer if they do not fit."""
 
 
 @EXPLAINERS.add
@@ -102,23 +102,25 @@ class SparseFeatures(LayerExplainer):
 
     @classmethod
     def own_controls(
-        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int, batch: int
     ) -> Mapping[str, Mapping[str, Explainer]]:
         """The controls of `feature_controls`; none for an encoder without a nonlinearity, which is one itself."""
         mine = {label: one for label, one in explainers.items() if isinstance(one, SparseFeatures) and one.sparse}
         found: dict[str, Mapping[str, Explainer]] = {}
         for position in dict.fromkeys(one.position for one in mine.values()):
             alike = {label: one for label, one in mine.items() if one.position == position}
-            h = layer_activations(list(alike.values()), model, inputs)
+            h = layer_activations(list(alike.values()), model, inputs, batch)
             found |= {label: controls_for(one, h[one.layer], seed) for label, one in alike.items()}
         return found
 
     @classmethod
-    def meanings(cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs) -> Mapping[str, list[dict[str, Any]]]:
+    def meanings(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, batch: int
+    ) -> Mapping[str, list[dict[str, Any]]]:
         """The largest features, with the texts and tokens on which they fire; none without a nonlinearity, and none of random ones."""
         mine = {label: one for label, one in explainers.items() if isinstance(one, SparseFeatures) and one.sparse}
         named = {label: one for label, one in mine.items() if not getattr(one.encoder, "random", False)}
-        return top_features(named, model, inputs)
+        return top_features(named, model, inputs, batch=batch)
 
     @property
     def sparse(self) -> bool:
@@ -149,7 +151,7 @@ def controls_for(explainer: SparseFeatures, h: Tensor, seed: int = 0) -> dict[st
 
 
 @torch.no_grad()
-def layer_activations(explainers: Sequence[SparseFeatures], model: nn.Module, inputs: Inputs, most: int = MOST) -> dict[str, Tensor]:
+def layer_activations(explainers: Sequence[SparseFeatures], model: nn.Module, inputs: Inputs, batch: int = ROWS) -> dict[str, Tensor]:
     """The activations (n, d) of the layers of some explainers of one token, on the first inputs; at all tokens for a mean.
 
     The model takes values and structure, as `inputs.adapt` makes it.
@@ -157,7 +159,7 @@ def layer_activations(explainers: Sequence[SparseFeatures], model: nn.Module, in
     layers, position = list(dict.fromkeys(one.layer for one in explainers)), explainers[0].position
     found: dict[str, list[Tensor]] = {name: [] for name in layers}
     with evaluating(model):
-        for rows in torch.arange(min(most, inputs.size())).split(ROWS):
+        for rows in torch.arange(min(MOST, inputs.size())).split(min(ROWS, batch)):
             x = samples_on(inputs, rows, device_of(model))
             for name, one in read_layers(model, layers, x.values, x.structure).items():
                 found[name].append(one.tokens() if position == "mean" else one.at(int(position), name))
