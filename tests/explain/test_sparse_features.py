@@ -212,7 +212,7 @@ def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
         ({"W_enc": torch.ones(3, 4), "k": 1.5}, "k of an encoder is a whole number of features, not 1.5"),
         ({"W_enc": torch.ones(3, 4), "subtract": "perhaps"}, "'subtract' of an encoder is true or false, not 'perhaps'"),
         ({"W_enc": torch.ones(3, 4), "gate_bias": torch.ones(4), "r_mag": torch.ones(4)}, "there is also gate_bias, r_mag, without which"),
-        ({"W_enc": torch.ones(3, 4), "k": 2, "threshold": torch.ones(4)}, "may keep either: add activation='topk'"),
+        ({"W_enc": torch.ones(3, 4), "k": 2, "threshold": torch.ones(4)}, "may be either kind: add activation='topk'"),
         ("nowhere.npz", "There is no encoder file 'nowhere.npz'"),
     ],
 )
