@@ -310,7 +310,7 @@ def from_tensors(table: Mapping[str, Any]) -> LinearEncoder:
     tensors |= {OTHER_NAMES[name]: tensors[OTHER_NAMES[name]].T for name in ("encoder.weight", "decoder.weight") if name in table}
     k = None if named.get("k") is None else as_count(named["k"])
     if k and "threshold" in tensors and "activation" not in named:
-        raise SpecError("An encoder with k and a threshold may be either kind: add activation='topk' or activation='jumprelu' to its tensors.")
+        raise SpecError("An encoder with k and a threshold may be either kind: add activation='topk' or activation='jumprelu' to them.")
     usual: Nonlinearity = "topk" if k else "jumprelu" if "threshold" in tensors else "relu"
     activation = named.get("activation", usual)
     centred = named.get("subtract", activation != "jumprelu" or "encoder.weight" in table)
