@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,9 +17,10 @@ from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.core.targets import Outputs
-from veracity.explain import LanguageModelExplainer, as_explainer
+from veracity.explain import LanguageModelExplainer, Symmetrised, TopK, as_explainer
 from veracity.explain.llm_x import FORM, change, kept, parse
 from veracity.inputs import TextInputs
+from veracity.perturb import TokenPermutations
 from veracity.scores import FastGEF
 
 pytest.importorskip("transformers")
@@ -232,6 +233,66 @@ def test_an_audit_hands_on_the_scores_of_the_unperturbed_model(tmp_path) -> None
     assert result.table()["no_response"].tolist()[0] < 3
 
 
+@dataclass(frozen=True, kw_only=True)
+class Still(TokenPermutations):
+    """Two transforms that leave the words where they are."""
+
+    name = "still"
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    def decode(self, latent: torch.Tensor) -> torch.Tensor:
+        return self.identity(len(latent))
+
+    def unrank(self, index: torch.Tensor) -> torch.Tensor:
+        return self.identity(len(index))
+
+    def enumerate(self) -> torch.Tensor:
+        return self.identity(2)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda one: TopK(explainer=one, k=2),
+        lambda one: Symmetrised(explainer=one, space=Still()),
+        lambda one: TopK(explainer=Symmetrised(explainer=one, space=Still()), k=2),
+    ],
+)
+def test_explainers_around_it_hand_on_the_scores_of_the_unperturbed_model(tmp_path, around: Any) -> None:
+    """The prompts are those that the explainer asks alone, whatever the batch."""
+    one = explainer(Following({}), k=1)
+    audit(one).run(tmp_path / "alone", progress=False)
+    audit(around(one)).run(tmp_path / "around", progress=False, batch=2)
+    alone, wrapped = ({one["prompt"] for one in stored(tmp_path / name).values()} for name in ("alone", "around"))
+    assert wrapped == alone
+    assert sum("as confident as before" not in prompt for prompt in wrapped) > 3
+
+
+def test_a_symmetrised_one_reads_the_scores_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are explained in parts, and every part has its own p0."""
+    seen: list[tuple[str, str]] = []
+
+    def asked(self: Any, text: str, label: str, titles: Any, p0: float, p1: float) -> str:
+        if p0 != 0.5:
+            seen.append((text, f"{p0:.2f}"))
+        return f"{text} {p0}"
+
+    monkeypatch.setattr(LanguageModelExplainer, "asked", asked)
+    original = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]]).log()
+    explained(Symmetrised(explainer=explainer(), space=Still()), original=original)
+    assert dict(seen) == dict(zip(TEXTS, ("0.90", "0.70", "0.20"), strict=True))
+
+
+def test_a_symmetry_that_moves_words_is_refused() -> None:
+    with pytest.raises(InputError, match="moves their words: explain the texts themselves"):
+        audit(Symmetrised(explainer=explainer(), space=TokenPermutations(), draws=2)).prepare()
+    with pytest.raises(InputError, match="moves their words"):
+        audit(Symmetrised(explainer=TopK(explainer=explainer()), space=TokenPermutations(), draws=2)).prepare()
+
+
 def stored(folder) -> dict[str, Any]:
     tables = [json.loads(path.read_text()) for path in (folder / "answers").glob("*.json")]
     return {key: one for table in tables for key, one in table["answers"].items()}
@@ -327,6 +388,15 @@ def test_answers_that_cannot_be_used_are_counted(tmp_path, monkeypatch: pytest.M
     )
     assert note["text"] in result.save_report(tmp_path / "report.html").read_text()
     assert result.table()["undefined"].tolist()[0] > 0
+
+
+def test_answers_inside_another_explainer_are_counted_for_it(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = explainer(writing(monkeypatch, "film"), mode="generate", k=1)
+    with pytest.warns(UserWarning, match="different answers of the language model are undefined"):
+        result = audit(one, explainers={"cut": TopK(explainer=one), "llm": one}).run(tmp_path, progress=False)
+    notes = {note["explainer"]: note["text"] for note in result.manifest["notes"]}
+    assert set(notes) >= {"cut", "llm"}
+    assert notes["cut"] == notes["llm"]
 
 
 @pytest.mark.parametrize(

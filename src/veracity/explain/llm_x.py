@@ -159,6 +159,11 @@ class LanguageModelExplainer(Explainer):
         if context.outputs is Outputs.RAW:
             raise InputError(f"{self.name} needs the probability of a class, and these outputs are raw: explain a classifier.")
         texts = texts_of(self.name, context)
+        if context.structure and not all(map(texts.knows, context.structure[0])):
+            raise InputError(
+                f"{self.name} asks about texts as they were written, and a symmetry such as token_permutations moves their words: "
+                "explain the texts themselves, without symmetrised."
+            )
         titles = self.titles(model, 2)
         about = []
         for row in range(texts.size()):

@@ -109,10 +109,14 @@ class Symmetrised(Wrapper):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if the inner explainer does, or if the symmetry does not fit; note a space that is not a group."""
-        space = self.transforms(inputs.shape[1:])
+        space, signals = self.transforms(inputs.shape[1:]), Signals(inputs, context.structure, context.present)
         self.count(space)
         space.check(inputs)
         notes = self.inner.check(model, inputs, targets, context)
+        if signals.structure:  # the inner explainer may know the inputs as they are alone
+            element = space.decode(torch.arange(float(space.latents), 0, -1).repeat(len(inputs), 1)).to(inputs.device)
+            moved = space.move(element, signals)
+            self.inner.check(model, moved.values, targets, replace(context, structure=moved.structure))
         inexact = f"symmetrised averages {self.inner.name} over {space.name}, which is not a group: the mean is not exactly invariant."
         return notes if isinstance(space, Invertible) else (*notes, inexact)
 
@@ -131,8 +135,9 @@ class Symmetrised(Wrapper):
             if guide is not None and isinstance(space, GuidedSpace):
                 element = space.steer(element, guide[here])
             transformed = space.move(element, signals[here])
-            present = None if context.present is None else context.present[here]
-            own = replace(context, structure=transformed.structure, draws=item_draws(own_draws, row, item), present=present)
+            present, original = (None if part is None else part[here] for part in (context.present, context.original))
+            moved = replace(context, structure=transformed.structure, present=present, original=original)
+            own = replace(moved, draws=item_draws(own_draws, row, item))
             maps = explain(model, transformed.values, targets[here], own)
             if self.inner.frame is Frame.INPUT and isinstance(space, Invertible):
                 maps = space.act(space.inverse(element), maps)

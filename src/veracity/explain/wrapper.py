@@ -27,6 +27,7 @@ class Wrapper(Learner, ABC):
     structured: ClassVar[bool] = computed(lambda self: self.inner.structured)
     stochastic: ClassVar[bool] = computed(lambda self: self.inner.stochastic)
     signed: ClassVar[bool] = computed(lambda self: self.inner.signed)
+    contrasts: ClassVar[bool] = computed(lambda self: self.inner.contrasts)
     by_class: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_class)
     by_row: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_row)
 

@@ -218,6 +218,10 @@ class TextInputs:
         ids = self.encoding["input_ids"].numpy()
         return {ids[row].tobytes(): row for row in reversed(range(len(ids)))}
 
+    def knows(self, ids: Tensor) -> bool:
+        """Whether one of the texts has these tokens (T,)."""
+        return ids.cpu().numpy().tobytes() in self.rows_by_ids
+
     def row_of(self, ids: Tensor) -> int:
         """The number of the text with these tokens (T,); raises if there is none."""
         row = self.rows_by_ids.get(ids.cpu().numpy().tobytes())
