@@ -17,7 +17,8 @@ from veracity import Audit, Channel, Neuron
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.engine.perturbation import weights
-from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation
+from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation, Symmetrised
+from veracity.perturb import Rotations
 from veracity.results import Result
 from veracity.scores import GEF, FastGEF
 
@@ -155,6 +156,25 @@ def test_a_unit_and_a_channel_can_be_visualised(tmp_path: Path) -> None:
     torch.testing.assert_close(view(x)[:, 0], maps.mean(1) * SIDE)
     with pytest.raises(Exception, match=r"The channel must lie between 0 and 3, because the layer '1' has 4 channels; found 7"):
         Channel(layer="1", channel=7).view(net)(x)
+
+
+@pytest.mark.parametrize("batch", [1, CLASSES - 1, CLASSES, 2 * CLASSES])
+def test_a_batch_of_fewer_rows_than_classes_learns_one_copy_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    result = run(tmp_path, {"fourier": Fourier(steps=2)}, {"fast_gef": FastGEF(draws=1, sigma=1.0)}, batch=batch)
+    assert result.failures().empty
+    assert result.table()["value"].notna().all()
+
+
+def test_restarts_averaged_over_a_symmetry_do_not_depend_on_the_batch(tmp_path: Path) -> None:
+    """The first transform reads the lesson, and the others start anew, whichever of them share a call."""
+    one = Symmetrised(explainer=Fourier(steps=2, common=False), space=Rotations())
+    scores = {"fast_gef": FastGEF(draws=1, sigma=1.0)}
+    whole, parts = (run(tmp_path / str(batch), {"mean": one}, scores, 6, batch=batch) for batch in (None, 1))
+    for name in ("model", "explanation"):
+        np.testing.assert_allclose(whole.series[0].measured[name], parts.series[0].measured[name], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", ["label", Neuron(layer="3", unit=5)])
