@@ -15,6 +15,7 @@ from text_models import text_model, tokenizer
 from veracity import Audit
 from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Context
+from veracity.core.inputs import SelectedSamples
 from veracity.core.randomness import Draws
 from veracity.core.targets import Outputs
 from veracity.explain import LanguageModelExplainer, Symmetrised, TopK, as_explainer
@@ -98,6 +99,20 @@ def test_the_words_that_a_model_prefers_are_marked_on_the_classifiers_tokens() -
     assert words == ["not", "a", "fine", "##ly", "film", "[UNK]", "a", "dull", "film"]
     assert found[2].tolist()[:9] == [0, 0, 0, 0, 1, 0, 0, 1, 1]  # dull, film: finely has two tokens, so it is less likely than film
     assert explained(explainer(liking, k=3))[2].tolist()[:9] == [0, 0, 1, 1, 1, 0, 0, 1, 1]
+
+
+def test_texts_with_the_same_tokens_are_asked_about_each_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown words have one token, and texts may be cut at the same place; also if the audit has some of the texts only."""
+    seen: list[str] = []
+    monkeypatch.setattr(LanguageModelExplainer, "asked", lambda self, text, *_: seen.append(text) or text)
+    texts = ["a superb film", "a horrid film", "a fine film"]
+    one, inputs = explainer(), TextInputs(texts, tokenizer())
+    for given, rows in ((inputs, [1, 2, 0]), (SelectedSamples(inputs, torch.tensor([2, 1])), [1, 0])):
+        x = given.take(torch.tensor(rows))
+        context = Context(Draws.of(0, torch.tensor(rows)), 4, x.structure, present=x.present, inputs=given)
+        seen.clear()
+        one.explain(inputs.adapt(text_model()), x.values, torch.zeros(len(rows), dtype=torch.long), context)
+        assert seen == ([texts[1], texts[2], texts[0]] if given is inputs else [texts[1], texts[2]])
 
 
 def test_ties_go_by_the_order_of_the_text() -> None:

@@ -27,7 +27,7 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.core.inputs import whole
+from veracity.core.inputs import row_in_whole, whole
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.targets import Outputs
@@ -189,7 +189,9 @@ class LanguageModelExplainer(Explainer):
         before = after if context.original is None else probability(context.original, targets, context.outputs)
         titles = self.titles(model, scores.shape[1])
         gates = inputs.detach().cpu()
-        spelt = [kept(*texts.spelt(texts.row_of(ids)), gate) for ids, gate in zip(context.structure[0], gates, strict=True)]
+        rows = [row_in_whole(context.inputs, sample) for sample in context.draws.sample.tolist()]
+        ids = context.structure[0].cpu()
+        spelt = [kept(*texts.spelt(texts.row_of(own, row)), gate) for own, row, gate in zip(ids, rows, gates, strict=True)]
         asked = [
             self.asked(text, titles[min(target, len(titles) - 1)], titles, p0, p1)
             for (text, _), target, p0, p1 in zip(spelt, targets.tolist(), before, after, strict=True)
