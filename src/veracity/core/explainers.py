@@ -319,6 +319,11 @@ def learner(explainer: Explainer | None) -> Learner | None:
 class InputObserver(Explainer, ABC):
     """An explainer that looks at all unperturbed inputs of the audit before it explains any."""
 
+    @property
+    def observes(self) -> bool:
+        """Whether it looks; an explainer around another one looks only if the inner one does."""
+        return True
+
     @abstractmethod
     def prepare(self, inputs: Tensor) -> Explainer:
         """The explainer once it has seen the inputs (samples, ...)."""

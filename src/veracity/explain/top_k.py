@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Size, Tensor, nn
+from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Explainer, InputObserver
+from veracity.core.explainers import Context, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
-from veracity.core.spaces import InputSpace
 from veracity.explain.convert import as_explainer
 from veracity.explain.masking import largest
 from veracity.explain.wrapper import Wrapper
@@ -20,7 +18,7 @@ from veracity.explain.wrapper import Wrapper
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class TopK(InputObserver, Wrapper):
+class TopK(Wrapper):
     """Ones at the `k` largest numbers of another explanation and zeros elsewhere: what a list of the k most important words says.
 
     Of equal numbers the first ones count. Numbers that do not exist, as behind the end of a text, are never chosen; a sample with
@@ -43,21 +41,6 @@ class TopK(InputObserver, Wrapper):
             raise SpecError("top_k needs an explainer to cut: pass TopK(explainer=...).")
         inner: Explainer = self.explainer
         return inner
-
-    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> TopK:
-        return replace(self, explainer=self.inner.bind(reference, space))
-
-    def prepare(self, inputs: Tensor) -> TopK:
-        return replace(self, explainer=self.inner.prepare(inputs)) if isinstance(self.inner, InputObserver) else self
-
-    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> TopK:
-        return replace(self, explainer=self.inner.specialise(model, inputs, targets, context))
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        return self.inner.check(model, inputs, targets, context)
-
-    def rows_at_once(self, shape: Size) -> int:
-        return self.inner.rows_at_once(shape)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         maps = self.inner.explain(model, inputs, targets, context)

@@ -17,7 +17,7 @@ from veracity import Audit, Channel, Neuron
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.engine.perturbation import weights
-from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation, Symmetrised
+from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation, Symmetrised, TopK
 from veracity.perturb import Rotations
 from veracity.results import Result
 from veracity.scores import GEF, FastGEF
@@ -175,6 +175,18 @@ def test_restarts_averaged_over_a_symmetry_do_not_depend_on_the_batch(tmp_path: 
     whole, parts = (run(tmp_path / str(batch), {"mean": one}, scores, 6, batch=batch) for batch in (None, 1))
     for name in ("model", "explanation"):
         np.testing.assert_allclose(whole.series[0].measured[name], parts.series[0].measured[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("around", [lambda one: TopK(explainer=one), lambda one: Symmetrised(explainer=one, space=Rotations())])
+def test_explainers_around_another_one_let_it_see_the_inputs_and_cost_its_lessons(tmp_path: Path, around: Any) -> None:
+    one = Maco(steps=2)
+    result = run(tmp_path, {"around": around(one), "alone": one}, {"fast_gef": FastGEF(draws=1, sigma=1.0)}, 8)
+    assert result.failures().empty
+    around_it, alone = result.series
+    if isinstance(around(one), Symmetrised):  # a global image is the same for every transform
+        np.testing.assert_allclose(around_it.measured["explanation"], alone.measured["explanation"], rtol=1e-4, atol=1e-6)
+    assert around(one).lesson_cost(torch.Size([1, SIDE, SIDE]), 3) == one.lesson_cost(torch.Size([1, SIDE, SIDE]), 3)
+    assert around(one).shown == (one.shown if isinstance(around(one), Symmetrised) else None)
 
 
 @pytest.mark.parametrize("target", ["label", Neuron(layer="3", unit=5)])
