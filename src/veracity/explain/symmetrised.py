@@ -134,9 +134,10 @@ class Symmetrised(Wrapper):
 
     def mean(self, explain: Explanations, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The mean of `explain` over the transforms of x, (N, ...); in the graph of x if `explain` is."""
-        space, signals, own_draws = self.transforms(x.shape[1:]), Signals(x, context.structure), context.draws.on_cpu
+        space, signals, own_draws = self.transforms(x.shape[1:]), Signals(x, context.structure, context.present), context.draws.on_cpu
         count, elements = self.count(space), draw_elements(space, own_draws, self.draws)
-        guide = space.guide(x, None) if isinstance(space, GuidedSpace) and isinstance(space, Invertible) else None
+        whole = x if context.present is None else context.present.to(x)  # gates of 1, also where the gates of x are closed
+        guide = space.guide(whole, None) if isinstance(space, GuidedSpace) and isinstance(space, Invertible) else None
         total, dtype = None, x.dtype
         for row, item in pairs(len(x), count, max(1, context.batch // max(1, self.inner.rows_at_once(x.shape[1:])))):
             element, here = elements(row, item).to(x.device), row.to(x.device)
