@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from veracity import Audit, Channel, Neuron
+from veracity.core.errors import InputError
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.engine.perturbation import weights
@@ -125,7 +126,7 @@ def test_results_do_not_depend_on_the_batch_and_resume_without_a_pass(tmp_path: 
     np.testing.assert_allclose(*values, atol=1e-9)
     passes.clear()
     run(tmp_path / "None", explainers, {"fast_gef": FastGEF(draws=2, sigma=1.0)})
-    assert passes == []
+    assert passes == [1, 1]  # the trial of each explainer
 
 
 def test_natural_activation_names_the_examples_with_the_largest_scores(tmp_path: Path) -> None:
@@ -156,6 +157,14 @@ def test_a_unit_and_a_channel_can_be_visualised(tmp_path: Path) -> None:
     torch.testing.assert_close(view(x)[:, 0], maps.mean(1) * SIDE)
     with pytest.raises(Exception, match=r"The channel must lie between 0 and 3, because the layer '1' has 4 channels; found 7"):
         Channel(layer="1", channel=7).view(net)(x)
+
+
+@pytest.mark.parametrize("kind", [Fourier, Maco, DeepViz])
+def test_a_model_without_gradients_is_refused_before_the_run(kind: Any) -> None:
+    x, y = images(4)
+    made = {"models": {"f": lambda rows: np.tanh(np.asarray(rows)).reshape(len(rows), -1)[:, :CLASSES]}, "inputs": x.numpy(), "targets": y}
+    with pytest.raises(InputError, match="has no gradients: choose an explainer that only needs outputs"):
+        Audit(**made, explainers=[kind(steps=1)], scores=["invariance"], symmetry=Rotations(), target="label", controls=False).prepare()
 
 
 @pytest.mark.parametrize("batch", [1, CLASSES - 1, CLASSES, 2 * CLASSES])
