@@ -437,6 +437,13 @@ def test_mistakes_are_one_sentence(settings: dict[str, Any], words: str) -> None
     assert str(error.value).count(". ") == 0
 
 
+def test_a_missing_language_model_is_named() -> None:
+    with pytest.raises(SpecError, match="needs the setting 'model', the language model to ask: a causal model of transformers"):
+        as_explainer("llm_x")
+    with pytest.raises(SpecError, match="or the path of a folder or GGUF file"):
+        LanguageModelExplainer()
+
+
 def test_inputs_that_are_no_texts_and_outputs_without_probabilities_are_refused() -> None:
     with pytest.raises(InputError, match="llm_x explains texts, not inputs that are no texts"):
         explainer().check(torch.nn.Linear(3, 2), torch.ones(1, 3), torch.zeros(1).long())

@@ -64,6 +64,8 @@ ROUNDED = 4
 """Log-likelihoods are compared to so many decimals, so that rounding on a device decides nothing; ties go by the order of the text."""
 
 
+MODEL = "a causal model of transformers with its tokenizer, a pipeline, or the path of a folder or GGUF file"
+"""What can be asked, in words."""
 KEPT = 4
 """Answers are kept after so many batches."""
 AROUND = string.punctuation + string.whitespace
@@ -104,7 +106,7 @@ class LanguageModelExplainer(Explainer):
     contrasts = True
     signed: ClassVar[bool] = computed(lambda self: self.soft)
 
-    model: Any = field(metadata={"spec": False})
+    model: Any = field(metadata={"spec": False, "words": f"the language model to ask: {MODEL}"})
     tokenizer: Any = field(default=None, metadata={"spec": False})
     k: Count = 5
     mode: Literal["rank", "generate"] = "rank"
