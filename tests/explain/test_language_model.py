@@ -128,6 +128,28 @@ def test_a_folder_without_a_model_is_refused(tmp_path) -> None:
         LanguageModel.of(str(tmp_path))
 
 
+def test_a_folder_with_damaged_weights_is_refused_in_whole_words(tmp_path) -> None:
+    tiny_llama().save_pretrained(tmp_path)
+    llm_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"xx" * 50)
+    with pytest.raises(InputError, match="cannot be loaded as a causal language model") as caught:
+        LanguageModel.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_long_reason_ends_with_a_word(tmp_path, monkeypatch) -> None:
+    import transformers
+
+    def fail(*_args, **_settings):
+        raise ValueError("unrecognised " * 30)
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", fail)
+    tiny_llama().save_pretrained(tmp_path)
+    llm_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"\((unrecognised )+\.\.\.\): give the folder of one"):
+        LanguageModel.load(tmp_path)
+
+
 def test_a_saved_folder_is_loaded(tmp_path) -> None:
     model = tiny_llama()
     model.save_pretrained(tmp_path)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,6 +34,8 @@ NOT_CONTENT = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transf
 """Parts of a configuration that say where a model comes from, and not what it does."""
 SHORT, REMEMBERED = 32, 1 << 17
 """The tokens of texts of so many letters are remembered, for so many texts."""
+WHY = 160
+"""How many characters of another library's error a refusal shows."""
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -94,8 +97,10 @@ class LanguageModel:
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **settings)
             model = AutoModelForCausalLM.from_pretrained(where, local_files_only=True, **settings)
-        except (OSError, ValueError, KeyError) as error:
-            why = " ".join(str(error).split())[:160]
+        except Exception as error:  # damaged files of each kind have an error of their own
+            if out_of_memory(error):
+                raise
+            why = shorten(str(error), WHY, placeholder=" ...")
             raise InputError(f"'{place}' cannot be loaded as a causal language model ({why}): give the folder of one.") from error
         return cls(model.eval(), tokenizer)
 
