@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -387,6 +388,44 @@ def test_another_model_or_prompt_is_asked_anew(tmp_path) -> None:
     other = Preferring({"film": 4.0})
     audit(explainer(other)).run(tmp_path, progress=False)
     assert other.rows
+
+
+def test_a_template_that_inserts_the_date_is_asked_anew_on_another_day(tmp_path) -> None:
+    """Answers belong to the tokens that the model saw; a tokenizer without a file of its own is known by its template."""
+
+    class Dated:
+        def __init__(self, day: str) -> None:
+            self.day = day
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(llm_tokenizer(), name)
+
+        def __call__(self, *args: Any, **settings: Any) -> Any:
+            return llm_tokenizer()(*args, **settings)
+
+        def apply_chat_template(self, said: Any, **settings: Any) -> str:
+            return f"{self.day} {llm_tokenizer().apply_chat_template(said, **settings)}"
+
+    keys = []
+    for day in ("a", "a", "very"):
+        known: dict[str, Any] = {}
+        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        one = LanguageModelExplainer(model=Preferring({"film": 3.0}), tokenizer=Dated(day))
+        context = Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers)
+        one.answers(["a film"], [["film"]], context)
+        keys.append(set(known))
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]
+
+
+def test_another_precision_is_asked_anew() -> None:
+    keys = []
+    for model in (tiny_llama(), tiny_llama().double()):
+        known: dict[str, Any] = {}
+        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        explainer(model).answers(["a film"], [["film"]], Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers))
+        keys.append(set(known))
+    assert keys[0] != keys[1]
 
 
 def test_answers_that_cannot_be_used_are_counted(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,14 @@ AROUND = string.punctuation + string.whitespace
 """What may stand around a word of an answer."""
 
 
+class Asked(NamedTuple):
+    """A prompt about a text, the words that an answer may name, and the tokens of both."""
+
+    prompt: str
+    words: Sequence[str]
+    question: Question
+
+
 class Answer(NamedTuple):
     """The words of an answer, the best first; or why there is none: "unparsable", "echo" or "foreign"."""
 
@@ -224,11 +232,12 @@ class LanguageModelExplainer(Explainer):
 
     def answers(self, prompts: Sequence[str], words: Sequence[Sequence[str]], context: Context) -> list[Mapping[str, Any]]:
         """The answer to every prompt: from the folder, or asked now, equal prompts once."""
-        settings = [self.llm.fingerprint, self.mode, self.chat, self.length if self.mode == "generate" else START]
-        keys = [fingerprint.of_json([settings, prompt, list(own)]) for prompt, own in zip(prompts, words, strict=True)]
+        settings = [self.llm.fingerprint, self.mode, self.length if self.mode == "generate" else START]
+        about = [Asked(*one) for one in zip(prompts, words, self.questions(list(zip(prompts, words, strict=True))), strict=True)]
+        keys = [fingerprint.of_json([settings, *one.question, list(one.words)]) for one in about]
         known = {} if context.answers is None else dict(context.answers.get(list(dict.fromkeys(keys))))
-        new = {key: (prompts[place], words[place]) for place, key in enumerate(keys) if key not in known}
-        ordered = sorted(new.items(), key=lambda item: len(item[1][0]))  # similar lengths go together
+        new = {key: one for key, one in zip(keys, about, strict=True) if key not in known}
+        ordered = sorted(new.items(), key=lambda item: len(item[1].prompt))  # similar lengths go together
         for first in range(0, len(ordered), KEPT * self.batch):
             made = self.ask(dict(ordered[first : first + KEPT * self.batch]))
             if context.answers is not None:
@@ -236,17 +245,17 @@ class LanguageModelExplainer(Explainer):
             known |= made
         return [known[key] for key in keys]
 
-    def ask(self, about: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, dict[str, Any]]:
+    def ask(self, about: Mapping[str, Asked]) -> dict[str, dict[str, Any]]:
         """What the language model answers, as plain data by key."""
-        questions = self.questions(list(about.values()))
+        questions = [one.question for one in about.values()]
         if self.mode == "rank":
             each = self.llm.likelihoods(questions, self.batch)
-            return {key: {"prompt": prompt, "likelihoods": one} for (key, (prompt, _)), one in zip(about.items(), each, strict=True)}
+            return {key: {"prompt": one.prompt, "likelihoods": found} for (key, one), found in zip(about.items(), each, strict=True)}
         written = self.llm.answers([one.prompt for one in questions], self.length, self.batch)
         made = {}
-        for (key, (prompt, words)), text in zip(about.items(), written, strict=True):
-            read = parse(text, words)
-            made[key] = {"prompt": prompt, "text": text, "words": list(read.words), "problem": read.problem}
+        for (key, one), text in zip(about.items(), written, strict=True):
+            read = parse(text, one.words)
+            made[key] = {"prompt": one.prompt, "text": text, "words": list(read.words), "problem": read.problem}
         return made
 
     def on_gates(self, answer: Mapping[str, Any], words: Sequence[Word], count: int) -> list[float]:

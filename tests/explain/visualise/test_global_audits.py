@@ -104,9 +104,9 @@ def test_each_class_is_explained_once_per_copy_and_three_settings_cost_one_traje
     """Five levels of one draw and the model itself: six trajectories of six steps for four classes, in blocks of 64 of 130 samples."""
     settings: dict[str, Any] = {"scores": {"fast_gef": FastGEF(draws=1, sigma=1.0)}, "count": 130}
     shared = run(tmp_path / "shared", {f"fourier-{one.steps}": one for one in Fourier().at(2, 4, 6)}, **settings)
-    assert sum(passes) == 6 * CLASSES * 6
+    assert sum(passes) == 6 * CLASSES * 6 + 3  # and a trial of each explainer
     alone = run(tmp_path / "alone", {"fourier-4": Fourier(steps=4)}, **settings)
-    assert sum(passes) == 6 * CLASSES * (6 + 4)
+    assert sum(passes) == 6 * CLASSES * (6 + 4) + 4
     values = [result.samples("fast_gef").query("explainer == 'fourier-4'")["value"].to_numpy() for result in (shared, alone)]
     assert np.array_equal(*values)
 
