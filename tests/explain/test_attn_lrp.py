@@ -235,6 +235,36 @@ def test_a_step_without_a_rule_is_refused(step, named):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("plain", "named"),
+    [
+        (
+            lambda x: torch.bmm(x[:, None], x[..., None])[:, 0] * x,
+            lambda x: torch.mul(torch.bmm(x[:, None], mat2=x[..., None])[:, 0], other=x),
+        ),
+        (
+            lambda x: torch.bmm(x[:, None], x[..., None])[:, 0].sqrt() + x,
+            lambda x: torch.sqrt(input=torch.bmm(input=x[:, None], mat2=x[..., None])[:, 0]) + x,
+        ),
+        (
+            lambda x: torch.matmul(x[:, None], x[..., None])[:, 0] * x,
+            lambda x: torch.matmul(input=x[:, None], other=x[..., None])[:, 0] * x,
+        ),
+    ],
+)
+def test_arguments_by_name_have_the_rules_too(plain, named):
+    layers = seeded(lambda: Odd(plain))
+    other, x, targets = Odd(named).eval(), torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 0])
+    other.load_state_dict(layers.state_dict())
+    context = Context(Draws.of(0, torch.arange(3)), 8)
+    assert torch.equal(*(AttnLrp().explain(model, x, targets, context) for model in (layers, other)))
+
+
+def test_a_quotient_by_name_is_refused_too():
+    with pytest.raises(InputError, match=r"has no rule for some steps of Odd \(div x1\)"):
+        AttnLrp().check(Odd(lambda x: torch.div(x, other=x.sum(1, keepdim=True))).eval(), torch.randn(2, 4), torch.zeros(2).long())
+
+
 def test_torchs_own_attention_is_refused():
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, dropout=0.0)
     model = nn.Sequential(nn.Unflatten(1, (1, 4)), layer, nn.Flatten(), nn.Linear(4, 2)).eval()

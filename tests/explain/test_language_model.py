@@ -128,6 +128,61 @@ def test_a_folder_without_a_model_is_refused(tmp_path) -> None:
         LanguageModel.of(str(tmp_path))
 
 
+def changed_tokenizer(change) -> object:
+    from transformers import PreTrainedTokenizerFast
+
+    known = llm_tokenizer()
+    found = PreTrainedTokenizerFast(tokenizer_object=known.backend_tokenizer.__class__.from_str(known.backend_tokenizer.to_str()))
+    found.pad_token, found.unk_token, found.eos_token, found.chat_template = "<pad>", "<unk>", "</s>", known.chat_template
+    change(found)
+    return found
+
+
+def test_whatever_changes_an_answer_changes_the_fingerprint() -> None:
+    from tokenizers import normalizers, pre_tokenizers
+
+    def lower(one):
+        one.backend_tokenizer.normalizer = normalizers.Lowercase()
+
+    def split(one):
+        one.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+
+    prints = [LanguageModel(tiny_llama(), changed_tokenizer(change)).fingerprint for change in (lambda _: None, lower, split)]
+    ending = tiny_llama()
+    ending.generation_config.eos_token_id = [3, 5]
+    prints.append(LanguageModel(ending, changed_tokenizer(lambda _: None)).fingerprint)
+    assert len(set(prints)) == 4
+
+
+def test_padding_of_earlier_calls_is_not_in_the_fingerprint() -> None:
+    used = changed_tokenizer(lambda _: None)
+    used(["a fine film", "a"], padding=True, truncation=True, max_length=2)
+    prints = [LanguageModel(tiny_llama(), one).fingerprint for one in (used, changed_tokenizer(lambda _: None))]
+    assert prints[0] == prints[1]
+
+
+def test_a_folder_with_damaged_weights_is_refused_in_whole_words(tmp_path) -> None:
+    tiny_llama().save_pretrained(tmp_path)
+    llm_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"xx" * 50)
+    with pytest.raises(InputError, match="cannot be loaded as a causal language model") as caught:
+        LanguageModel.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_long_reason_ends_with_a_word(tmp_path, monkeypatch) -> None:
+    import transformers
+
+    def fail(*_args, **_settings):
+        raise ValueError("unrecognised " * 30)
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", fail)
+    tiny_llama().save_pretrained(tmp_path)
+    llm_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"\((unrecognised )+\.\.\.\): give the folder of one"):
+        LanguageModel.load(tmp_path)
+
+
 def test_a_saved_folder_is_loaded(tmp_path) -> None:
     model = tiny_llama()
     model.save_pretrained(tmp_path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from text_models import text_model, tokenizer
 from veracity import Audit
 from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Context
+from veracity.core.inputs import SelectedSamples
 from veracity.core.randomness import Draws
 from veracity.core.targets import Outputs
-from veracity.explain import LanguageModelExplainer, as_explainer
+from veracity.explain import LanguageModelExplainer, Symmetrised, TopK, as_explainer
 from veracity.explain.llm_x import FORM, change, kept, parse
 from veracity.inputs import TextInputs
+from veracity.perturb import TokenPermutations
 from veracity.scores import FastGEF
 
 pytest.importorskip("transformers")
@@ -97,6 +100,20 @@ def test_the_words_that_a_model_prefers_are_marked_on_the_classifiers_tokens() -
     assert words == ["not", "a", "fine", "##ly", "film", "[UNK]", "a", "dull", "film"]
     assert found[2].tolist()[:9] == [0, 0, 0, 0, 1, 0, 0, 1, 1]  # dull, film: finely has two tokens, so it is less likely than film
     assert explained(explainer(liking, k=3))[2].tolist()[:9] == [0, 0, 1, 1, 1, 0, 0, 1, 1]
+
+
+def test_texts_with_the_same_tokens_are_asked_about_each_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown words have one token, and texts may be cut at the same place; also if the audit has some of the texts only."""
+    seen: list[str] = []
+    monkeypatch.setattr(LanguageModelExplainer, "asked", lambda self, text, *_: seen.append(text) or text)
+    texts = ["a superb film", "a horrid film", "a fine film"]
+    one, inputs = explainer(), TextInputs(texts, tokenizer())
+    for given, rows in ((inputs, [1, 2, 0]), (SelectedSamples(inputs, torch.tensor([2, 1])), [1, 0])):
+        x = given.take(torch.tensor(rows))
+        context = Context(Draws.of(0, torch.tensor(rows)), 4, x.structure, present=x.present, inputs=given)
+        seen.clear()
+        one.explain(inputs.adapt(text_model()), x.values, torch.zeros(len(rows), dtype=torch.long), context)
+        assert seen == ([texts[1], texts[2], texts[0]] if given is inputs else [texts[1], texts[2]])
 
 
 def test_ties_go_by_the_order_of_the_text() -> None:
@@ -232,6 +249,66 @@ def test_an_audit_hands_on_the_scores_of_the_unperturbed_model(tmp_path) -> None
     assert result.table()["no_response"].tolist()[0] < 3
 
 
+@dataclass(frozen=True, kw_only=True)
+class Still(TokenPermutations):
+    """Two transforms that leave the words where they are."""
+
+    name = "still"
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    def decode(self, latent: torch.Tensor) -> torch.Tensor:
+        return self.identity(len(latent))
+
+    def unrank(self, index: torch.Tensor) -> torch.Tensor:
+        return self.identity(len(index))
+
+    def enumerate(self) -> torch.Tensor:
+        return self.identity(2)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda one: TopK(explainer=one, k=2),
+        lambda one: Symmetrised(explainer=one, space=Still()),
+        lambda one: TopK(explainer=Symmetrised(explainer=one, space=Still()), k=2),
+    ],
+)
+def test_explainers_around_it_hand_on_the_scores_of_the_unperturbed_model(tmp_path, around: Any) -> None:
+    """The prompts are those that the explainer asks alone, whatever the batch."""
+    one = explainer(Following({}), k=1)
+    audit(one).run(tmp_path / "alone", progress=False)
+    audit(around(one)).run(tmp_path / "around", progress=False, batch=2)
+    alone, wrapped = ({one["prompt"] for one in stored(tmp_path / name).values()} for name in ("alone", "around"))
+    assert wrapped == alone
+    assert sum("as confident as before" not in prompt for prompt in wrapped) > 3
+
+
+def test_a_symmetrised_one_reads_the_scores_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are explained in parts, and every part has its own p0."""
+    seen: list[tuple[str, str]] = []
+
+    def asked(self: Any, text: str, label: str, titles: Any, p0: float, p1: float) -> str:
+        if p0 != 0.5:
+            seen.append((text, f"{p0:.2f}"))
+        return f"{text} {p0}"
+
+    monkeypatch.setattr(LanguageModelExplainer, "asked", asked)
+    original = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]]).log()
+    explained(Symmetrised(explainer=explainer(), space=Still()), original=original)
+    assert dict(seen) == dict(zip(TEXTS, ("0.90", "0.70", "0.20"), strict=True))
+
+
+def test_a_symmetry_that_moves_words_is_refused() -> None:
+    with pytest.raises(InputError, match="moves their words: explain the texts themselves"):
+        audit(Symmetrised(explainer=explainer(), space=TokenPermutations(), draws=2)).prepare()
+    with pytest.raises(InputError, match="moves their words"):
+        audit(Symmetrised(explainer=TopK(explainer=explainer()), space=TokenPermutations(), draws=2)).prepare()
+
+
 def stored(folder) -> dict[str, Any]:
     tables = [json.loads(path.read_text()) for path in (folder / "answers").glob("*.json")]
     return {key: one for table in tables for key, one in table["answers"].items()}
@@ -313,6 +390,44 @@ def test_another_model_or_prompt_is_asked_anew(tmp_path) -> None:
     assert other.rows
 
 
+def test_a_template_that_inserts_the_date_is_asked_anew_on_another_day(tmp_path) -> None:
+    """Answers belong to the tokens that the model saw; a tokenizer without a file of its own is known by its template."""
+
+    class Dated:
+        def __init__(self, day: str) -> None:
+            self.day = day
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(llm_tokenizer(), name)
+
+        def __call__(self, *args: Any, **settings: Any) -> Any:
+            return llm_tokenizer()(*args, **settings)
+
+        def apply_chat_template(self, said: Any, **settings: Any) -> str:
+            return f"{self.day} {llm_tokenizer().apply_chat_template(said, **settings)}"
+
+    keys = []
+    for day in ("a", "a", "very"):
+        known: dict[str, Any] = {}
+        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        one = LanguageModelExplainer(model=Preferring({"film": 3.0}), tokenizer=Dated(day))
+        context = Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers)
+        one.answers(["a film"], [["film"]], context)
+        keys.append(set(known))
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]
+
+
+def test_another_precision_is_asked_anew() -> None:
+    keys = []
+    for model in (tiny_llama(), tiny_llama().double()):
+        known: dict[str, Any] = {}
+        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        explainer(model).answers(["a film"], [["film"]], Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers))
+        keys.append(set(known))
+    assert keys[0] != keys[1]
+
+
 def test_answers_that_cannot_be_used_are_counted(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = explainer(writing(monkeypatch, FORM, '["great"]', '["film"]', "film"), mode="generate", k=1)
     with pytest.warns(UserWarning, match=r"llm: \d+ of \d+ different answers of the language model are undefined"):
@@ -327,6 +442,15 @@ def test_answers_that_cannot_be_used_are_counted(tmp_path, monkeypatch: pytest.M
     )
     assert note["text"] in result.save_report(tmp_path / "report.html").read_text()
     assert result.table()["undefined"].tolist()[0] > 0
+
+
+def test_answers_inside_another_explainer_are_counted_for_it(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = explainer(writing(monkeypatch, "film"), mode="generate", k=1)
+    with pytest.warns(UserWarning, match="different answers of the language model are undefined"):
+        result = audit(one, explainers={"cut": TopK(explainer=one), "llm": one}).run(tmp_path, progress=False)
+    notes = {note["explainer"]: note["text"] for note in result.manifest["notes"]}
+    assert set(notes) >= {"cut", "llm"}
+    assert notes["cut"] == notes["llm"]
 
 
 @pytest.mark.parametrize(
@@ -350,6 +474,13 @@ def test_mistakes_are_one_sentence(settings: dict[str, Any], words: str) -> None
     with pytest.raises(VeracityError, match=words) as error:
         explained(one)
     assert str(error.value).count(". ") == 0
+
+
+def test_a_missing_language_model_is_named() -> None:
+    with pytest.raises(SpecError, match="needs the setting 'model', the language model to ask: a causal model of transformers"):
+        as_explainer("llm_x")
+    with pytest.raises(SpecError, match="or the path of a folder or GGUF file"):
+        LanguageModelExplainer()
 
 
 def test_inputs_that_are_no_texts_and_outputs_without_probabilities_are_refused() -> None:

@@ -18,7 +18,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Explainer
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
-from veracity.explain import TopK
+from veracity.explain import Precomputed, TopK
 from veracity.explain.sparse import (
     Activations,
     EncoderObject,
@@ -282,6 +282,21 @@ def test_an_audit_measures_the_controls_beside(tmp_path: Path) -> None:
     assert table.loc["a", "random_control"] == table.loc["a: random encoder", "value"]
     assert set(table["frame"]) == {"features"}
     assert not table["control"].any()
+
+
+def test_explainers_around_it_have_its_controls_and_texts() -> None:
+    model, x = Tokens().eval(), TensorInputs(normal(40, 3, 4))
+    around = TopK(explainer=features(), k=2)
+    controls = TopK.own_controls({"cut": around}, model, x, 0)["cut"]
+    inner = SparseFeatures.own_controls({"cut": features()}, model, x, 0)["cut"]
+    assert {suffix: one.spec() for suffix, one in controls.items()} == {
+        suffix: TopK(explainer=one, k=2).spec() for suffix, one in inner.items()
+    }
+    assert controls
+    given = Precomputed(maps=torch.zeros(40, 3), explainer=features())
+    assert Precomputed.own_controls({"given": given}, model, x, 0) == {}
+    texts = SparseFeatures.meanings({"cut": features()}, model, x)
+    assert TopK.meanings({"cut": around}, model, x) == texts
 
 
 def test_layers_share_a_pass(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 """Orders of the words of a text: by hand, as a group, and against the tokenizer on the reordered text."""
 
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 
 from text_models import TEXTS, text_model, tokenizer
+from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
+from veracity.explain import Symmetrised
 from veracity.inputs import TextInputs
 from veracity.perturb import TokenPermutations
 
@@ -45,6 +49,36 @@ def test_it_is_an_action_of_a_group():
     raw = drawn(4, inputs.shape[0])  # not steered: words must not get lost behind the end of a short text
     assert torch.equal(group.move(raw, x).values, x.values)
     assert torch.equal(group.move(raw, x).structure[0], group.move(g, x).structure[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorder(Explainer):
+    """Explains a text by its gates, and remembers the texts."""
+
+    name = "recorder"
+    structured = True
+    seen: list = field(default_factory=list)
+
+    def cost(self, shape):
+        return Cost()
+
+    def explain(self, model, inputs, targets, context):
+        self.seen.extend(zip(context.structure[0].tolist(), inputs.tolist(), strict=True))
+        return inputs
+
+
+def test_words_behind_a_closed_gate_are_moved_too():
+    """All orders of the three words that exist, each word with its gate, and every map comes back to its word."""
+    inputs, recorder = TextInputs(["a fine film", "a dull film at all"], tokenizer()), Recorder()
+    x, gates = inputs.take(torch.tensor([0])), torch.tensor([[1.0, 0.0, 0.5, 0.0, 0.0]])
+    context = Context(Draws.of(0, torch.arange(1)), 8, x.structure, present=x.present)
+    one = Symmetrised(explainer=recorder, space=TokenPermutations())
+    found = one.explain(inputs.adapt(text_model()), gates, torch.zeros(1, dtype=torch.long), context)
+    torch.testing.assert_close(found, gates)
+    (own,) = x.structure[0].tolist()
+    gate_of = dict(zip(own[1:4], gates[0].tolist(), strict=False))
+    assert len({tuple(ids) for ids, _ in recorder.seen}) == 6
+    assert all([gate_of[token] for token in ids[1:4]] == moved[:3] for ids, moved in recorder.seen)
 
 
 def test_all_orders_of_a_short_text_are_equally_likely():

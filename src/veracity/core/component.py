@@ -34,7 +34,8 @@ class Component(metaclass=Checking):
     def spec(self) -> dict[str, Any]:
         """The component as plain data: its name and settings; for a class outside this package, a hash of its code too.
 
-        A field with the metadata {"unset": True} is left out while it is None: only some data sets set it.
+        A field with the metadata {"unset": True} is left out while it is None: only some data sets set it. The metadata "words" says
+        what to pass where the type does not.
         """
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.metadata.get("spec", True)}
         unset = {item.name for item in fields(self) if item.metadata.get("unset") and given.get(item.name) is None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Protocol, Self
@@ -199,8 +199,7 @@ class Explainer(Component, ABC):
 
     def change_inside(self, change: Callable[[Explainer], Explainer]) -> Self:
         """The explainer with the explainers inside it changed."""
-        inside = {item.name: value for item in fields(self) if isinstance(value := getattr(self, item.name), Explainer)}
-        changed = {name: new for name, value in inside.items() if (new := change(value)) is not value}
+        changed = {name: new for name, value in inside(self).items() if (new := change(value)) is not value}
         return replace(self, **changed) if changed else self
 
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
@@ -228,6 +227,18 @@ class Explainer(Component, ABC):
     ) -> Mapping[str, list[dict[str, Any]]]:
         """Records that show what the parts of explanations stand for, such as the texts on which a feature fires, by label."""
         return {}
+
+
+def inside(explainer: Explainer) -> dict[str, Explainer]:
+    """The explainers among the settings of another one, by their names."""
+    return {item.name: value for item in fields(explainer) if isinstance(value := getattr(explainer, item.name), Explainer)}
+
+
+def with_all_inside(explainer: Explainer) -> Iterator[Explainer]:
+    """An explainer, those inside it, those inside them, and so on."""
+    yield explainer
+    for one in inside(explainer).values():
+        yield from with_all_inside(one)
 
 
 RANDOM_ENCODER = "random encoder"
@@ -315,6 +326,11 @@ def learner(explainer: Explainer | None) -> Learner | None:
 @dataclass(frozen=True, kw_only=True)
 class InputObserver(Explainer, ABC):
     """An explainer that looks at all unperturbed inputs of the audit before it explains any."""
+
+    @property
+    def observes(self) -> bool:
+        """Whether it looks; an explainer around another one looks only if the inner one does."""
+        return True
 
     @abstractmethod
     def prepare(self, inputs: Tensor) -> Explainer:

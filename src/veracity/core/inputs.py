@@ -275,11 +275,8 @@ WORDS, LETTERS, TEXTS = 60, 24, 200
 
 def words_of(inputs: Any, row: int) -> list[str] | None:
     """The words or tokens of a sample, one per value; None if the samples are not texts."""
-    if isinstance(inputs, SelectedSamples):
-        return words_of(inputs.inputs, int(inputs.index[row]))
-    if isinstance(inputs, Subset):
-        return words_of(inputs.inputs, row)
-    return list(inputs.words(row)) if hasattr(inputs, "words") else None
+    found = whole(inputs)
+    return list(found.words(row_in_whole(inputs, row))) if hasattr(found, "words") else None
 
 
 def shown_words(inputs: Inputs) -> list[list[str]]:
@@ -292,6 +289,13 @@ def shown_words(inputs: Inputs) -> list[list[str]]:
 def whole(inputs: Any) -> Any:
     """The data set that samples were selected from."""
     return whole(inputs.inputs) if isinstance(inputs, Subset) else inputs
+
+
+def row_in_whole(inputs: Any, row: int) -> int:
+    """The number that a sample has in the data set that it was selected from."""
+    if not isinstance(inputs, Subset):
+        return row
+    return row_in_whole(inputs.inputs, int(inputs.index[row]) if isinstance(inputs, SelectedSamples) else row)
 
 
 def shown_parts(inputs: Inputs) -> list[dict[str, Any]]:

@@ -399,7 +399,9 @@ def check_settings(made: Callable[..., Any], settings: Mapping[str, Any], what: 
             check_value(value, known.hints[key], f"The setting '{key}' of {what or component_label(made)}")
     for key in known.needed:
         if key not in settings and not given:
-            raise SpecError(f"The {what or component_label(made)} needs the setting '{key}', {known.kinds[key].words}.")
+            declared = getattr(made, "__dataclass_fields__", {}).get(key)
+            words = declared.metadata.get("words") if declared is not None else None
+            raise SpecError(f"The {what or component_label(made)} needs the setting '{key}', {words or known.kinds[key].words}.")
     return found
 
 

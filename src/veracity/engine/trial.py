@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError, warn
-from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
+from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only, with_all_inside
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating, out_of_memory, unwrap
@@ -40,10 +40,7 @@ NAMED = 3
 
 def of_others(explainer: Explainer) -> bool:
     """Whether an explainer, or one inside it, comes from outside of this package."""
-    if isinstance(explainer, Foreign) or not in_this_package(type(explainer)):
-        return True
-    inside = [getattr(explainer, item.name) for item in fields(explainer)]
-    return any(isinstance(one, Explainer) and of_others(one) for one in inside)
+    return any(isinstance(one, Foreign) or not in_this_package(type(one)) for one in with_all_inside(explainer))
 
 
 class Guard:

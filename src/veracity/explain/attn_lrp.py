@@ -102,7 +102,7 @@ class AttentionRelevance(Relevance):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        active = sum(isinstance(one, Tensor) and one.requires_grad for one in flat(args))
+        active = sum(isinstance(one, Tensor) and one.requires_grad for one in flat((*args, *kwargs.values())))
         if func is functional.scaled_dot_product_attention:
             return attention(*args, **kwargs)
         if not active:
@@ -112,14 +112,14 @@ class AttentionRelevance(Relevance):
         if func is getattr(functional, "rms_norm", None):
             return rms_norm(*args, **kwargs)
         if ROOTS.fullmatch(name):
-            return func(*(one.detach() if isinstance(one, Tensor) else one for one in args), **kwargs)
+            return func(*map(constant, args), **{key: constant(one) for key, one in kwargs.items()})
         if active == 2 and BILINEAR.fullmatch(name) and not in_place(name):
             return shared(func(*args, **kwargs))
         if active == 1 and LINEAR_IN_ONE.fullmatch(name):
             self.linear += 1
             value = func(*args, **kwargs)
             return self.rule(lambda x, *_: x, value, value, None)
-        if has_no_rule(name, args):
+        if has_no_rule(name, (*args, *kwargs.values())):
             self.products[name.strip("_")] += 1
             return func(*args, **kwargs)
         return super().__torch_function__(func, types, args, kwargs)
@@ -129,6 +129,11 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: A
     """Attention in one step: queries and keys take part in two products, values in one."""
     query, key, value = shared(query, 0.25), shared(key, 0.25), shared(value)
     return functional.scaled_dot_product_attention(query, key, value, *args, **kwargs)
+
+
+def constant(value: Any) -> Any:
+    """A tensor without its graph; anything else stays."""
+    return value.detach() if isinstance(value, Tensor) else value
 
 
 def flat(args: Sequence[Any]) -> Iterator[Any]:

@@ -43,14 +43,18 @@ class GradientBased(Explainer, ABC):
         return Cost(forward=1, backward=1)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise unless the first input's score has a gradient in that input."""
-        leaf = inputs[:1].detach().clone().requires_grad_()
-        with evaluating(model), torch.enable_grad():
-            score = pick(model(leaf, *select(context.structure, slice(1))), targets[:1]).sum()
-            gradient = torch.autograd.grad(score, leaf, allow_unused=True)[0] if score.requires_grad else None
-        if gradient is None:
-            raise InputError(f"{self.name} needs gradients, but the output of this model does not depend differentiably on its input.")
+        check_gradient(self.name, model, inputs, targets, context.structure)
         return ()
+
+
+def check_gradient(name: str, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure = ()) -> None:
+    """Raise unless the first input's score has a gradient in that input; `name` is the explainer's."""
+    leaf = inputs[:1].detach().clone().requires_grad_()
+    with evaluating(model), torch.enable_grad():
+        score = pick(model(leaf, *select(structure, slice(1))), targets[:1]).sum()
+        gradient = torch.autograd.grad(score, leaf, allow_unused=True)[0] if score.requires_grad else None
+    if gradient is None:
+        raise InputError(f"{name} needs gradients, but the output of this model does not depend differentiably on its input.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,13 @@ Prompts of many texts go together, padded on the left.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,6 +35,8 @@ NOT_CONTENT = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transf
 """Parts of a configuration that say where a model comes from, and not what it does."""
 SHORT, REMEMBERED = 32, 1 << 17
 """The tokens of texts of so many letters are remembered, for so many texts."""
+WHY = 160
+"""How many characters of another library's error a refusal shows."""
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -94,18 +98,19 @@ class LanguageModel:
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **settings)
             model = AutoModelForCausalLM.from_pretrained(where, local_files_only=True, **settings)
-        except (OSError, ValueError, KeyError) as error:
-            why = " ".join(str(error).split())[:160]
+        except Exception as error:  # damaged files of each kind have an error of their own
+            if out_of_memory(error):
+                raise
+            why = shorten(str(error), WHY, placeholder=" ...")
             raise InputError(f"'{place}' cannot be loaded as a causal language model ({why}): give the folder of one.") from error
         return cls(model.eval(), tokenizer)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the weights, the configuration, the vocabulary and the chat template, wherever the model was loaded from.
+        """A hash of the weights with their precision, the configuration, the tokenizer and the tokens that end an answer.
 
-        It is computed once, since the model is only asked.
+        Where the model was loaded from does not matter. It is computed once, since the model is only asked.
         """
-        words = self.tokenizer.get_vocab() if hasattr(self.tokenizer, "get_vocab") else fingerprint.of_value(self.tokenizer)
         config: Any = getattr(self.model, "config", None)
         if not hasattr(config, "to_dict"):
             content: Any = fingerprint.of_model(self.model)
@@ -113,7 +118,20 @@ class LanguageModel:
             settings = {name: repr(value) for name, value in config.to_dict().items() if name not in NOT_CONTENT}
             weights = {name: fingerprint.of_tensor(value) for name, value in self.model.state_dict().items()}
             content = [type(self.model).__name__, settings, weights]
-        return fingerprint.of_json([content, words, getattr(self.tokenizer, "chat_template", None)])
+        return fingerprint.of_json([content, self.spelling, self.ends, getattr(self.tokenizer, "chat_template", None)])
+
+    @property
+    def spelling(self) -> Any:
+        """How the tokenizer makes tokens of a text: its words, merges and preparations, without what its last call padded."""
+        if (fast := getattr(self.tokenizer, "backend_tokenizer", None)) is not None:
+            return {name: part for name, part in json.loads(fast.to_str()).items() if name not in ("padding", "truncation")}
+        return self.tokenizer.get_vocab() if hasattr(self.tokenizer, "get_vocab") else fingerprint.of_value(self.tokenizer)
+
+    @property
+    def ends(self) -> Any:
+        """The number of the token that ends an answer, or several."""
+        own = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
+        return getattr(self.tokenizer, "eos_token_id", None) if own is None else own
 
     @property
     def device(self) -> torch.device:
@@ -273,11 +291,8 @@ class LanguageModel:
             raise InputError(f"{type(self.model).__name__} cannot write answers, since it has no generate(): pass mode='rank'.")
         from transformers import GenerationConfig
 
-        own = getattr(self.model, "generation_config", None)
-        ends = getattr(own, "eos_token_id", None)
-        ends = self.tokenizer.eos_token_id if ends is None else ends
         fill = next((one for one in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id) if one is not None), 0)
-        greedy = GenerationConfig(do_sample=False, max_new_tokens=length, pad_token_id=fill, eos_token_id=ends)
+        greedy = GenerationConfig(do_sample=False, max_new_tokens=length, pad_token_id=fill, eos_token_id=self.ends)
 
         def write(some: Sequence[tuple[int, ...]]) -> list[str]:
             ids, mask = self.padded(some)

@@ -27,7 +27,7 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.core.inputs import whole
+from veracity.core.inputs import row_in_whole, whole
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.targets import Outputs
@@ -64,10 +64,20 @@ ROUNDED = 4
 """Log-likelihoods are compared to so many decimals, so that rounding on a device decides nothing; ties go by the order of the text."""
 
 
+MODEL = "a causal model of transformers with its tokenizer, a pipeline, or the path of a folder or GGUF file"
+"""What can be asked, in words."""
 KEPT = 4
 """Answers are kept after so many batches."""
 AROUND = string.punctuation + string.whitespace
 """What may stand around a word of an answer."""
+
+
+class Asked(NamedTuple):
+    """A prompt about a text, the words that an answer may name, and the tokens of both."""
+
+    prompt: str
+    words: Sequence[str]
+    question: Question
 
 
 class Answer(NamedTuple):
@@ -104,7 +114,7 @@ class LanguageModelExplainer(Explainer):
     contrasts = True
     signed: ClassVar[bool] = computed(lambda self: self.soft)
 
-    model: Any = field(metadata={"spec": False})
+    model: Any = field(metadata={"spec": False, "words": f"the language model to ask: {MODEL}"})
     tokenizer: Any = field(default=None, metadata={"spec": False})
     k: Count = 5
     mode: Literal["rank", "generate"] = "rank"
@@ -159,6 +169,11 @@ class LanguageModelExplainer(Explainer):
         if context.outputs is Outputs.RAW:
             raise InputError(f"{self.name} needs the probability of a class, and these outputs are raw: explain a classifier.")
         texts = texts_of(self.name, context)
+        if context.structure and not all(map(texts.knows, context.structure[0])):
+            raise InputError(
+                f"{self.name} asks about texts as they were written, and a symmetry such as token_permutations moves their words: "
+                "explain the texts themselves, without symmetrised."
+            )
         titles = self.titles(model, 2)
         about = []
         for row in range(texts.size()):
@@ -184,7 +199,9 @@ class LanguageModelExplainer(Explainer):
         before = after if context.original is None else probability(context.original, targets, context.outputs)
         titles = self.titles(model, scores.shape[1])
         gates = inputs.detach().cpu()
-        spelt = [kept(*texts.spelt(texts.row_of(ids)), gate) for ids, gate in zip(context.structure[0], gates, strict=True)]
+        rows = [row_in_whole(context.inputs, sample) for sample in context.draws.sample.tolist()]
+        ids = context.structure[0].cpu()
+        spelt = [kept(*texts.spelt(texts.row_of(own, row)), gate) for own, row, gate in zip(ids, rows, gates, strict=True)]
         asked = [
             self.asked(text, titles[min(target, len(titles) - 1)], titles, p0, p1)
             for (text, _), target, p0, p1 in zip(spelt, targets.tolist(), before, after, strict=True)
@@ -215,11 +232,12 @@ class LanguageModelExplainer(Explainer):
 
     def answers(self, prompts: Sequence[str], words: Sequence[Sequence[str]], context: Context) -> list[Mapping[str, Any]]:
         """The answer to every prompt: from the folder, or asked now, equal prompts once."""
-        settings = [self.llm.fingerprint, self.mode, self.chat, self.length if self.mode == "generate" else START]
-        keys = [fingerprint.of_json([settings, prompt, list(own)]) for prompt, own in zip(prompts, words, strict=True)]
+        settings = [self.llm.fingerprint, self.mode, self.length if self.mode == "generate" else START]
+        about = [Asked(*one) for one in zip(prompts, words, self.questions(list(zip(prompts, words, strict=True))), strict=True)]
+        keys = [fingerprint.of_json([settings, *one.question, list(one.words)]) for one in about]
         known = {} if context.answers is None else dict(context.answers.get(list(dict.fromkeys(keys))))
-        new = {key: (prompts[place], words[place]) for place, key in enumerate(keys) if key not in known}
-        ordered = sorted(new.items(), key=lambda item: len(item[1][0]))  # similar lengths go together
+        new = {key: one for key, one in zip(keys, about, strict=True) if key not in known}
+        ordered = sorted(new.items(), key=lambda item: len(item[1].prompt))  # similar lengths go together
         for first in range(0, len(ordered), KEPT * self.batch):
             made = self.ask(dict(ordered[first : first + KEPT * self.batch]))
             if context.answers is not None:
@@ -227,17 +245,17 @@ class LanguageModelExplainer(Explainer):
             known |= made
         return [known[key] for key in keys]
 
-    def ask(self, about: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, dict[str, Any]]:
+    def ask(self, about: Mapping[str, Asked]) -> dict[str, dict[str, Any]]:
         """What the language model answers, as plain data by key."""
-        questions = self.questions(list(about.values()))
+        questions = [one.question for one in about.values()]
         if self.mode == "rank":
             each = self.llm.likelihoods(questions, self.batch)
-            return {key: {"prompt": prompt, "likelihoods": one} for (key, (prompt, _)), one in zip(about.items(), each, strict=True)}
+            return {key: {"prompt": one.prompt, "likelihoods": found} for (key, one), found in zip(about.items(), each, strict=True)}
         written = self.llm.answers([one.prompt for one in questions], self.length, self.batch)
         made = {}
-        for (key, (prompt, words)), text in zip(about.items(), written, strict=True):
-            read = parse(text, words)
-            made[key] = {"prompt": prompt, "text": text, "words": list(read.words), "problem": read.problem}
+        for (key, one), text in zip(about.items(), written, strict=True):
+            read = parse(text, one.words)
+            made[key] = {"prompt": one.prompt, "text": text, "words": list(read.words), "problem": read.problem}
         return made
 
     def on_gates(self, answer: Mapping[str, Any], words: Sequence[Word], count: int) -> list[float]:

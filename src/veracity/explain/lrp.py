@@ -182,7 +182,7 @@ class Relevance(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
-        if has_no_rule(name, args):
+        if has_no_rule(name, (*args, *kwargs.values())):
             self.products[name.strip("_")] += 1
         if not isinstance(x, Tensor) or not x.requires_grad:
             return func(*args, **kwargs)

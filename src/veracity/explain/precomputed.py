@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, GivenMaps, InputObserver
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, GivenMaps
+from veracity.core.inputs import Inputs
 from veracity.core.registry import EXPLAINERS
-from veracity.core.spaces import InputSpace
 from veracity.explain.maps import in_shape, is_table, map_tensor
 from veracity.explain.wrapper import Wrapper, computed
 
@@ -38,7 +38,7 @@ class NoExplainer(Explainer):
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class Precomputed(GivenMaps, InputObserver, Wrapper):
+class Precomputed(GivenMaps, Wrapper):
     """Explanations of the audit's inputs that were made elsewhere: `maps` (samples, ...), in the order of the inputs.
 
     Maps are a tensor, an array, a DataFrame, or one of these per model, {"model": maps}. Axes of size one are repeated, and so is a
@@ -82,21 +82,29 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
         """The settings as plain data, once the maps are tensors."""
         return super().spec()
 
-    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Precomputed:
-        return self if self.explainer is None else replace(self, explainer=self.explainer.bind(reference, space))
+    @property
+    def observes(self) -> bool:
+        return True
 
-    def prepare(self, inputs: Tensor) -> Precomputed:
+    @classmethod
+    def own_controls(
+        cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int, batch: int
+    ) -> Mapping[str, Mapping[str, Explainer]]:
+        """None: the given maps are no control's."""
+        return {}
+
+    def prepare(self, inputs: Tensor) -> Self:
         """With maps of the inputs' shape; raises if their number or shape does not fit."""
         for maps in self.sets.values():
             if len(maps) != len(inputs):
                 raise InputError(
                     f"'{self.name}' has {len(maps)} maps for {len(inputs)} inputs: give one map for each input, in their order."
                 )
-        inner = self.explainer.prepare(inputs) if isinstance(self.explainer, InputObserver) else self.explainer
+        found = super().prepare(inputs)
         if self.frame is not Frame.INPUT:
-            return replace(self, explainer=inner)
+            return found
         full = {name: self.spread(maps, inputs.shape[1:]) for name, maps in self.sets.items()}
-        return replace(self, maps=full.get("", full), explainer=inner)
+        return replace(found, maps=full.get("", full))
 
     def spread(self, maps: Tensor, shape: Size) -> Tensor:
         """Maps of the inputs' shape; raises if they do not fit."""
@@ -121,9 +129,6 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
                     f"Row {row} of the explanations is called {table.index.tolist()[row]!r}, and row {row} of the inputs {index[row]!r}: "
                     "give the explanations in the order of the inputs, maps.loc[inputs.index]."
                 )
-
-    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
-        return self if self.explainer is None else replace(self, explainer=self.explainer.specialise(model, inputs, targets, context))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless the maps fit the inputs; note NaN or infinity in them, and what the inner explainer notes."""

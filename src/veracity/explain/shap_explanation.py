@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ class GivenShap(Precomputed):
         start = None if base is None else torch.as_tensor(np.array(base, dtype=np.float64))
         return cls(maps=values, base=start, data=kept, features=features, shape=shape)
 
-    def prepare(self, inputs: Tensor) -> GivenShap:
+    def prepare(self, inputs: Tensor) -> Self:
         """Raises if the values belong to other inputs, or to these in another order."""
         values = self.given
         if len(values) != len(inputs):
@@ -85,9 +85,9 @@ class GivenShap(Precomputed):
         notes += self.inner.check(model, inputs, targets, context)
         return notes if bool(torch.isfinite(self.given).all()) else [*notes, "The shap.Explanation contains NaN or infinity."]
 
-    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> GivenShap:
-        inner = None if self.explainer is None else self.explainer.specialise(model, inputs, targets, context)
-        return replace(self, explained=self.explained_by(model, inputs, context.structure), explainer=inner)
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Self:
+        found = super().specialise(model, inputs, targets, context)
+        return replace(found, explained=self.explained_by(model, inputs, context.structure))
 
     def explained_by(self, model: nn.Module, inputs: Tensor, structure: Structure) -> ExplainedOutput:
         """Which output the values explain, from the first rows."""

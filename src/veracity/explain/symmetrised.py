@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, learner
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
@@ -98,21 +98,34 @@ class Symmetrised(Wrapper):
     def cost(self, shape: Size) -> Cost:
         return self.inner.cost(shape) * self.count(self.transforms(shape))
 
-    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Symmetrised:
-        return replace(self, explainer=self.inner.bind(reference, space), space=space if self.space is None else self.space)
+    def rows_at_once(self, shape: Size) -> int:
+        return self.inner.rows_at_once(shape) * self.count(self.transforms(shape))
 
-    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Symmetrised:
+    @property
+    def shown(self) -> str | None:
+        """The pictures of the inner explainer, if they are the same for all transforms."""
+        inner = learner(self.inner)
+        return None if inner is None or inner.stochastic else inner.shown
+
+    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Self:
+        return replace(super().bind(reference, space), space=space if self.space is None else self.space)
+
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Self:
         """As many draws as there are elements are the whole group."""
         finite = countable(self.transforms(inputs.shape[1:]))
         exact = finite is not None and self.draws == finite.order
-        return replace(self, explainer=self.inner.specialise(model, inputs, targets, context), draws=None if exact else self.draws)
+        return replace(super().specialise(model, inputs, targets, context), draws=None if exact else self.draws)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if the inner explainer does, or if the symmetry does not fit; note a space that is not a group."""
-        space = self.transforms(inputs.shape[1:])
+        space, signals = self.transforms(inputs.shape[1:]), Signals(inputs, context.structure, context.present)
         self.count(space)
         space.check(inputs)
         notes = self.inner.check(model, inputs, targets, context)
+        if signals.structure:  # the inner explainer may know the inputs as they are alone
+            element = space.decode(torch.arange(float(space.latents), 0, -1).repeat(len(inputs), 1)).to(inputs.device)
+            moved = space.move(element, signals)
+            self.inner.check(model, moved.values, targets, replace(context, structure=moved.structure))
         inexact = f"symmetrised averages {self.inner.name} over {space.name}, which is not a group: the mean is not exactly invariant."
         return notes if isinstance(space, Invertible) else (*notes, inexact)
 
@@ -121,18 +134,19 @@ class Symmetrised(Wrapper):
 
     def mean(self, explain: Explanations, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The mean of `explain` over the transforms of x, (N, ...); in the graph of x if `explain` is."""
-        space, signals, own_draws = self.transforms(x.shape[1:]), Signals(x, context.structure), context.draws.on_cpu
+        space, signals, own_draws = self.transforms(x.shape[1:]), Signals(x, context.structure, context.present), context.draws.on_cpu
         count, elements = self.count(space), draw_elements(space, own_draws, self.draws)
-        cost = self.inner.cost(x.shape[1:])
-        guide = space.guide(x, None) if isinstance(space, GuidedSpace) and isinstance(space, Invertible) else None
+        whole = x if context.present is None else context.present.to(x)  # gates of 1, also where the gates of x are closed
+        guide = space.guide(whole, None) if isinstance(space, GuidedSpace) and isinstance(space, Invertible) else None
         total, dtype = None, x.dtype
-        for row, item in pairs(len(x), count, max(1, context.batch // max(1, cost.forward, cost.backward))):
+        for row, item in pairs(len(x), count, max(1, context.batch // max(1, self.inner.rows_at_once(x.shape[1:])))):
             element, here = elements(row, item).to(x.device), row.to(x.device)
             if guide is not None and isinstance(space, GuidedSpace):
                 element = space.steer(element, guide[here])
             transformed = space.move(element, signals[here])
-            present = None if context.present is None else context.present[here]
-            own = replace(context, structure=transformed.structure, draws=item_draws(own_draws, row, item), present=present)
+            present, original = (None if part is None else part[here] for part in (context.present, context.original))
+            moved = replace(context, structure=transformed.structure, present=present, original=original)
+            own = replace(moved, draws=item_draws(own_draws, row, item))
             maps = explain(model, transformed.values, targets[here], own)
             if self.inner.frame is Frame.INPUT and isinstance(space, Invertible):
                 maps = space.act(space.inverse(element), maps)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Size, Tensor, nn
+from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Explainer, Frame, InputObserver
+from veracity.core.explainers import Context, Explainer, Frame
 from veracity.core.inputs import Inputs
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
-from veracity.core.spaces import InputSpace
 from veracity.explain.controls import RandomTopK
 from veracity.explain.convert import as_explainer
 from veracity.explain.masking import largest
@@ -22,7 +21,7 @@ from veracity.explain.wrapper import Wrapper
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class TopK(InputObserver, Wrapper):
+class TopK(Wrapper):
     """Ones at the `k` largest numbers of another explanation and zeros elsewhere: what a list of the k most important words says.
 
     Of equal numbers the first ones count. Numbers that do not exist, as behind the end of a text, are never chosen; a sample with
@@ -47,21 +46,6 @@ class TopK(InputObserver, Wrapper):
         inner: Explainer = self.explainer
         return inner
 
-    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> TopK:
-        return replace(self, explainer=self.inner.bind(reference, space))
-
-    def prepare(self, inputs: Tensor) -> TopK:
-        return replace(self, explainer=self.inner.prepare(inputs)) if isinstance(self.inner, InputObserver) else self
-
-    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> TopK:
-        return replace(self, explainer=self.inner.specialise(model, inputs, targets, context))
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        return self.inner.check(model, inputs, targets, context)
-
-    def rows_at_once(self, shape: Size) -> int:
-        return self.inner.rows_at_once(shape)
-
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         maps = self.inner.explain(model, inputs, targets, context)
         present = context.present if self.inner.frame is Frame.INPUT else None
@@ -71,6 +55,7 @@ class TopK(InputObserver, Wrapper):
     def own_controls(
         cls, explainers: Mapping[str, Explainer], model: nn.Module, inputs: Inputs, seed: int, batch: int
     ) -> Mapping[str, Mapping[str, Explainer]]:
-        """As many random numbers of the input, as the null of maps over it."""
+        """As many random numbers of the input, as the null of maps over it; and the controls of the inner explainers, cut too."""
         mine = {label: one for label, one in explainers.items() if isinstance(one, TopK) and one.frame is Frame.INPUT and not one.control}
-        return {label: {RandomTopK.name: RandomTopK(k=min(one.k, inputs.shape.numel()))} for label, one in mine.items()}
+        found = {label: {RandomTopK.name: RandomTopK(k=min(one.k, inputs.shape.numel()))} for label, one in mine.items()}
+        return {**super().own_controls(explainers, model, inputs, seed, batch), **found}

@@ -218,8 +218,14 @@ class TextInputs:
         ids = self.encoding["input_ids"].numpy()
         return {ids[row].tobytes(): row for row in reversed(range(len(ids)))}
 
-    def row_of(self, ids: Tensor) -> int:
-        """The number of the text with these tokens (T,); raises if there is none."""
+    def knows(self, ids: Tensor) -> bool:
+        """Whether one of the texts has these tokens (T,)."""
+        return ids.cpu().numpy().tobytes() in self.rows_by_ids
+
+    def row_of(self, ids: Tensor, likely: int = -1) -> int:
+        """The number of a text with these tokens (T,): of the `likely` text if it has them, else of the first; raises if there is none."""
+        if 0 <= likely < len(self.texts) and torch.equal(self.encoding["input_ids"][likely], ids.cpu()):
+            return likely
         row = self.rows_by_ids.get(ids.cpu().numpy().tobytes())
         if row is None:
             raise InputError("These tokens belong to none of the texts: pass the TextInputs that they were taken from.")

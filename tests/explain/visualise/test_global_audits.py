@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from veracity import Audit, Channel, Neuron
+from veracity.core.errors import InputError
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.engine.perturbation import weights
-from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation
+from veracity.explain import DeepViz, Fourier, GlobalExplainer, Maco, NaturalActivation, Symmetrised, TopK
+from veracity.perturb import Rotations
 from veracity.results import Result
 from veracity.scores import GEF, FastGEF
 
@@ -102,9 +104,9 @@ def test_each_class_is_explained_once_per_copy_and_three_settings_cost_one_traje
     """Five levels of one draw and the model itself: six trajectories of six steps for four classes, in blocks of 64 of 130 samples."""
     settings: dict[str, Any] = {"scores": {"fast_gef": FastGEF(draws=1, sigma=1.0)}, "count": 130}
     shared = run(tmp_path / "shared", {f"fourier-{one.steps}": one for one in Fourier().at(2, 4, 6)}, **settings)
-    assert sum(passes) == 6 * CLASSES * 6
+    assert sum(passes) == 6 * CLASSES * 6 + 3  # and a trial of each explainer
     alone = run(tmp_path / "alone", {"fourier-4": Fourier(steps=4)}, **settings)
-    assert sum(passes) == 6 * CLASSES * (6 + 4)
+    assert sum(passes) == 6 * CLASSES * (6 + 4) + 4
     values = [result.samples("fast_gef").query("explainer == 'fourier-4'")["value"].to_numpy() for result in (shared, alone)]
     assert np.array_equal(*values)
 
@@ -124,7 +126,7 @@ def test_results_do_not_depend_on_the_batch_and_resume_without_a_pass(tmp_path: 
     np.testing.assert_allclose(*values, atol=1e-9)
     passes.clear()
     run(tmp_path / "None", explainers, {"fast_gef": FastGEF(draws=2, sigma=1.0)})
-    assert passes == []
+    assert passes == [1, 1]  # the trial of each explainer
 
 
 def test_natural_activation_names_the_examples_with_the_largest_scores(tmp_path: Path) -> None:
@@ -155,6 +157,45 @@ def test_a_unit_and_a_channel_can_be_visualised(tmp_path: Path) -> None:
     torch.testing.assert_close(view(x)[:, 0], maps.mean(1) * SIDE)
     with pytest.raises(Exception, match=r"The channel must lie between 0 and 3, because the layer '1' has 4 channels; found 7"):
         Channel(layer="1", channel=7).view(net)(x)
+
+
+@pytest.mark.parametrize("kind", [Fourier, Maco, DeepViz])
+def test_a_model_without_gradients_is_refused_before_the_run(kind: Any) -> None:
+    x, y = images(4)
+    made = {"models": {"f": lambda rows: np.tanh(np.asarray(rows)).reshape(len(rows), -1)[:, :CLASSES]}, "inputs": x.numpy(), "targets": y}
+    with pytest.raises(InputError, match="has no gradients: choose an explainer that only needs outputs"):
+        Audit(**made, explainers=[kind(steps=1)], scores=["invariance"], symmetry=Rotations(), target="label", controls=False).prepare()
+
+
+@pytest.mark.parametrize("batch", [1, CLASSES - 1, CLASSES, 2 * CLASSES])
+def test_a_batch_of_fewer_rows_than_classes_learns_one_copy_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    result = run(tmp_path, {"fourier": Fourier(steps=2)}, {"fast_gef": FastGEF(draws=1, sigma=1.0)}, batch=batch)
+    assert result.failures().empty
+    assert result.table()["value"].notna().all()
+
+
+def test_restarts_averaged_over_a_symmetry_do_not_depend_on_the_batch(tmp_path: Path) -> None:
+    """The first transform reads the lesson, and the others start anew, whichever of them share a call."""
+    one = Symmetrised(explainer=Fourier(steps=2, common=False), space=Rotations())
+    scores = {"fast_gef": FastGEF(draws=1, sigma=1.0)}
+    whole, parts = (run(tmp_path / str(batch), {"mean": one}, scores, 6, batch=batch) for batch in (None, 1))
+    for name in ("model", "explanation"):
+        np.testing.assert_allclose(whole.series[0].measured[name], parts.series[0].measured[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("around", [lambda one: TopK(explainer=one), lambda one: Symmetrised(explainer=one, space=Rotations())])
+def test_explainers_around_another_one_let_it_see_the_inputs_and_cost_its_lessons(tmp_path: Path, around: Any) -> None:
+    one = Maco(steps=2)
+    result = run(tmp_path, {"around": around(one), "alone": one}, {"fast_gef": FastGEF(draws=1, sigma=1.0)}, 8)
+    assert result.failures().empty
+    around_it, alone = result.series
+    if isinstance(around(one), Symmetrised):  # a global image is the same for every transform
+        np.testing.assert_allclose(around_it.measured["explanation"], alone.measured["explanation"], rtol=1e-4, atol=1e-6)
+    assert around(one).lesson_cost(torch.Size([1, SIDE, SIDE]), 3) == one.lesson_cost(torch.Size([1, SIDE, SIDE]), 3)
+    assert around(one).shown == (one.shown if isinstance(around(one), Symmetrised) else None)
 
 
 @pytest.mark.parametrize("target", ["label", Neuron(layer="3", unit=5)])

@@ -156,7 +156,9 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         missing = [pair for pair in pairs if block.folder.recovered(LEARNT, self.lesson_key(pair)) is None]
         classes = len(block.problem.classes(block.job.model))
         together = block.budget.rows // max(1, classes)
-        for first in range(0, len(missing) if min(len(missing), together) > 1 else 0, together):
+        if min(len(missing), together) < 2:
+            return
+        for first in range(0, len(missing), together):
             some = missing[first : first + together]
             try:
                 with remembering(self.remembered):

@@ -135,7 +135,7 @@ def with_settings(explainer: Explainer) -> str:
 def prepare_explainer(inputs: Inputs, explainer: Explainer, training: Training | None = None) -> Explainer:
     """The explainer, after it has seen all inputs and training examples if it needs them."""
     explainer = explainer.with_data(inputs, training)
-    if not isinstance(explainer, InputObserver):
+    if not isinstance(explainer, InputObserver) or not explainer.observes:
         return explainer
     if isinstance(explainer, Precomputed):
         check_given({explainer.name: explainer}, inputs, ())  # a table's names are gone once the maps are numbers

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import Explainer, with_all_inside
 from veracity.engine.store.folder import RunFolder
 from veracity.engine.store.records import Damaged
 
@@ -61,10 +61,13 @@ class StoredAnswers:
 
 def answer_notes(folder: RunFolder, explainers: Mapping[str, Explainer]) -> list[dict[str, str]]:
     """How many answers of each explainer could not be used, as notes for the manifest; none for explainers that ask nobody."""
-    asking = {fingerprint.of_json(one.spec()): label for label, one in explainers.items() if one.contrasts}
-    found: dict[str, dict[str, str]] = {label: {} for label in asking.values()}
+    asking: dict[str, set[str]] = {}
+    for label, explainer in explainers.items():
+        for one in with_all_inside(explainer) if explainer.contrasts else ():
+            asking.setdefault(fingerprint.of_json(one.spec()), set()).add(label)
+    found: dict[str, dict[str, str]] = {label: {} for label, explainer in explainers.items() if explainer.contrasts}
     for about, answers in StoredAnswers(folder).new_records() if asking else ():
-        if (label := asking.get(str(about.get("explainer")))) is not None:
+        for label in asking.get(str(about.get("explainer")), ()):
             found[label] |= {key: str(one.get("problem", "")) for key, one in answers.items()}
     notes = []
     for label, problems in found.items():

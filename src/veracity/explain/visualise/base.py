@@ -54,13 +54,20 @@ class GlobalExplainer(Learner, ABC):
         return {CLASSES: classes, DRAW: context.draws.draw, **found}
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """The explanation of each input's class. Classes and draws that no lesson was about are explained now, each once."""
+        """The explanation of each input's class. Classes and draws that no lesson was about are explained now, each once.
+
+        Draw 0 is the lesson's own draw.
+        """
         targets, draw = targets.to(inputs.device), self.keyed(context.draws.to(inputs.device)).draw
+        new, parts = torch.ones_like(targets, dtype=torch.bool), list[Tensor]()
         if CLASSES in context.learnt:
             known, usual = (context.learnt[name].to(inputs.device) for name in (CLASSES, DRAW))
             rows = torch.searchsorted(known, targets).clamp(max=len(known) - 1)
-            if bool(((known[rows] == targets) & ((draw == 0) | (draw == usual[rows]))).all()):
-                return self.read(context.learnt, rows).to(inputs)
-        distinct, rows = torch.stack((targets, draw)).unique(dim=1, return_inverse=True)
-        own = Draws(context.draws.seed, distinct[0], distinct[1])
-        return self.read(self.explain_classes(model, distinct[0], own, inputs[:1].detach(), context), rows).to(inputs)
+            new = (known[rows] != targets) | ((draw != 0) & (draw != usual[rows]))
+            parts.append(self.read(context.learnt, rows[~new]).to(inputs))
+        if bool(new.any()):
+            distinct, rows = torch.stack((targets[new], draw[new])).unique(dim=1, return_inverse=True)
+            own = Draws(context.draws.seed, distinct[0], distinct[1])
+            parts.append(self.read(self.explain_classes(model, distinct[0], own, inputs[:1].detach(), context), rows).to(inputs))
+        order = torch.cat(((~new).nonzero()[:, 0], new.nonzero()[:, 0]))
+        return torch.cat(parts)[order.argsort()]

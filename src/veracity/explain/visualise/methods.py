@@ -19,6 +19,7 @@ from veracity.core.explainers import BARE, Context, Cost, Explainer, InputObserv
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, Fraction, NonNegative, Positive, Share, Whole
+from veracity.explain.gradients import check_gradient
 from veracity.explain.passes import pairs, pick
 from veracity.explain.visualise.base import GlobalExplainer
 from veracity.explain.visualise.images import (
@@ -80,6 +81,12 @@ class Visualisation(GlobalExplainer, ABC):
         return self.stops or (self.steps,)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """Raise unless inputs are images, stops make sense, and the model has gradients."""
+        self.check_images(inputs)
+        check_gradient(self.name, model, inputs, targets)
+        return ()
+
+    def check_images(self, inputs: Tensor) -> None:
         """Raise unless inputs are images, and stops make sense."""
         if inputs.ndim != 4 or not inputs.is_floating_point():
             raise InputError(
@@ -87,7 +94,6 @@ class Visualisation(GlobalExplainer, ABC):
                 f"{tuple(inputs.shape[1:])}: leave it out, or use natural_activation."
             )
         _ = self.path
-        return ()
 
     @property
     def shown(self) -> str | None:
@@ -104,7 +110,7 @@ class Visualisation(GlobalExplainer, ABC):
 
     def explain_classes(self, model: nn.Module, classes: Tensor, draws: Draws, like: Tensor, context: Context) -> Mapping[str, Tensor]:
         """The images (C, channels, H, W) at every stop."""
-        self.check(model, like, classes)
+        self.check_images(like)
         path, found = self.path, {}
         for step, images in enumerate(self.trajectory(model, classes.to(like.device), draws.to(like.device), like, context)):
             if step in path:
@@ -231,15 +237,14 @@ class Maco(SpectralVisualisation, InputObserver):
             return self
         return replace(self, amplitude=mean_amplitude(inputs))
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        notes = super().check(model, inputs, targets, context)
+    def check_images(self, inputs: Tensor) -> None:
+        super().check_images(inputs)
         given = self.amplitude
         if given is not None and (given.ndim != 3 or not bool((given >= 0).all()) or not bool((given > 0).any())):
             raise InputError(
                 f"The amplitude of maco must be (channels, height, width // 2 + 1) of numbers that are not negative, not a tensor of shape "
                 f"{tuple(given.shape)} with values from {float(given.min()):g}: leave it out to use the mean of your inputs."
             )
-        return notes
 
     def start(self, draws: Draws, like: Tensor) -> Tensor:
         _, channels, height, width = like.shape
