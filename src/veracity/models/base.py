@@ -119,7 +119,7 @@ def as_model(name: str, value: Any) -> nn.Module:
         raise InputError(f"Model '{name}' is the class {value.__name__}: pass an object of it that was trained or fitted.")
     raise InputError(
         f"Model '{name}' has the type {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a "
-        "scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."
+        "scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file, a transformers pipeline or the folder of a text classifier."
     )
 
 
