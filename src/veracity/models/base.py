@@ -16,7 +16,9 @@ from veracity.core.models import View
 from veracity.core.registry import MODELS
 from veracity.core.targets import Outputs
 
-OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", "last_hidden_state")
+HIDDEN = "last_hidden_state"
+"""The entry of a network without a head, whose numbers are not scores of classes."""
+OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", HIDDEN)
 """Entries of a structured output that hold the scores, the most specific first."""
 
 
