@@ -225,9 +225,18 @@ def test_mistakes_have_one_sentence_that_says_what_to_do() -> None:
         as_models("net.pt")
     with pytest.raises(SpecError, match=r"Unknown preset 'faithfullness'\. Did you mean 'faithfulness'"):
         listed_scores("faithfullness")
+    with pytest.raises(
+        SpecError, match=r"Unknown score 'faithfullness'\. Did you mean the preset 'faithfulness'\? .* scores='faithfulness'"
+    ):
+        listed_scores(["insertion", "faithfullness"])
+    assert list(listed_scores(["Symmetry"])) == ["Symmetry"]  # a score as well, which its own error names
 
 
-HELD = [(8, 8, "all 8 samples it is."), (0, 8, "all 8 samples it is not."), (0, 1, "the only sample it is not.")]
+HELD = [
+    (8, 8, "all 8 samples it is."),
+    (0, 8, "all 8 samples it is not: compare explainers with each other and with random ones, not with the best possible value."),
+    (0, 1, "the only sample it is not."),
+]
 
 
 @pytest.mark.parametrize(("holds", "n", "end"), HELD)

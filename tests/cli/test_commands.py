@@ -16,7 +16,6 @@ from safetensors.torch import save_file
 
 from small import small_net
 from veracity.cli.main import no_interruption_lost
-from veracity.cli.measure import costs
 from veracity.engine.forecast import Forecast
 from veracity.engine.store.records import sealed, unsealed
 
@@ -83,7 +82,7 @@ def test_a_dry_run_says_what_it_would_cost(file: Path, tmp_path: Path, capsys: p
 
 
 def test_a_forecast_says_what_comes_first() -> None:
-    said = costs(Forecast(53, 43, 1000, 10, 61.0, 2**20, calibrations=2, lessons=1, folds=5)).splitlines()
+    said = Forecast(53, 43, 1000, 10, 61.0, 2**20, calibrations=2, lessons=1, folds=5).lines()
     assert said[0] == "53 cells, 43 of them finished"
     assert said[1] == "before the first cell: calibration of 2 paths; learning by 1 explainer; training of 5 folds, which is not counted"
     assert said[2].startswith("at least 1,000 forward and 10 backward passes")

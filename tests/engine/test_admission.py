@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
+from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.graphs import GraphInputs
@@ -17,6 +18,7 @@ from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Pred
 from veracity.engine.admission import admit, check_mixing, check_rows, first_pass
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel
+from veracity.inputs import TextInputs
 from veracity.perturb import CyclicShift
 
 
@@ -354,3 +356,21 @@ def test_an_adapter_says_what_its_outputs_are() -> None:
     net = Constant(torch.tensor([[0.5], [-2.0]]))
     net.outputs = Outputs.RAW
     assert admit("net", net, TensorInputs(torch.tensor([[0.0], [1.0]])), None, Predicted(), None, Budget(8))[0].outputs is Outputs.RAW
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_network_without_a_head_is_refused_unless_a_target_reads_it(wrapped: bool) -> None:
+    pytest.importorskip("transformers")
+    body = text_model().distilbert
+    given: dict[str, Any] = {"models": body, "inputs": TextInputs(TEXTS, tokenizer()), "explainers": ["gradient"], "scores": ["insertion"]}
+    if wrapped:
+        given.update(models=Headless(), inputs=torch.rand(4, 5))
+    for target in ("predicted", 0):
+        with pytest.raises(InputError, match=r"Model 'model' \(\w+\) has no classification head, and its output is hidden states: load it"):
+            Audit(**given, target=target, controls=False).prepare()
+    Audit(**given, target=lambda hidden: hidden[:, 0, 0], controls=False).prepare()
+
+
+class Headless(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"last_hidden_state": x[:, :, None] * torch.ones(1, 1, 3)}

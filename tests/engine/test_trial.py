@@ -15,14 +15,16 @@ import torch
 from torch import Size, Tensor, nn
 
 from small import series_inputs, small_net
+from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
-from veracity.core.errors import ChangedModelError, Note
+from veracity.core.errors import ChangedModelError, InputError, Note
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Reads
 from veracity.engine.memory import MEMORY
 from veracity.engine.trial import of_others
-from veracity.explain import Function, Gradient, Precomputed, SmoothGrad, Symmetrised
+from veracity.explain import Function, Gradient, Precomputed, Shap, SmoothGrad, Symmetrised
 from veracity.explain.maps import apart
+from veracity.inputs import TextInputs
 from veracity.perturb import CyclicShift
 
 
@@ -342,3 +344,17 @@ def test_the_share_of_a_change() -> None:
     assert apart(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 4.0]])) == 0.0
     assert apart(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[0.0, 0.0], [0.0, 0.0]])) == 1.0
     assert apart(torch.zeros(2, 3), torch.zeros(2, 4)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("explainer", "told"),
+    [
+        (Shap(kind="kernel"), r"mine explains plain tensors only, .* for texts use kernel_shap, partition_shap or integrated_gradients"),
+        (Mine(), r"mine explains plain tensors only, .* an Explainer for them sets structured = True"),
+    ],
+)
+def test_an_explainer_that_cannot_read_texts_is_told_with_what_to_do(explainer: Explainer, told: str) -> None:
+    pytest.importorskip("transformers")
+    texts = TextInputs(TEXTS, tokenizer())
+    with pytest.raises(InputError, match=told):
+        audit(explainer, text_model(), inputs=texts, symmetry=None, scores=["insertion"]).prepare()

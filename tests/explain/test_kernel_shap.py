@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from shift_invariant import Digits, context_of, explain
 from torch import Tensor, nn
 
+from veracity.core.explainers import Context
+from veracity.core.randomness import Draws
 from veracity.explain import KernelShap
 from veracity.explain.kernel_shap import all_coalitions, coalition_count, patch_coalitions, shapley_regression
 from veracity.explain.masking import patch_index
@@ -131,7 +133,17 @@ def test_the_regression_over_all_coalitions_is_shapley(players: int, seed: int) 
 
 def test_too_few_samples_are_reported(digits: Digits) -> None:
     (note,) = KernelShap(patch=1).check(digits.model, digits.inputs, digits.targets)
-    assert note.startswith("kernel_shap estimates 144 patch values from 200 samples")
+    assert note == (
+        "kernel_shap estimates the values of 144 patches from 200 samples, fewer than two for each: use a larger patch or more samples."
+    )
     assert KernelShap().check(digits.model, digits.inputs, digits.targets) == ()
     assert KernelShap(patch=6, samples=14).check(digits.model, digits.inputs, digits.targets) == ()
     assert coalition_count(100, 200) == 200
+
+
+def test_too_few_samples_for_a_text_are_more_samples_alone() -> None:
+    gates, model, target = torch.ones(1, 9), torch.nn.Linear(9, 2), torch.tensor([0])
+    (note,) = KernelShap(samples=10).check(model, gates, target, Context(Draws.of(0, torch.arange(1)), 8, present=gates > 0))
+    assert note == "kernel_shap estimates the values of 9 words or tokens from 10 samples, fewer than two for each: use more samples."
+    (note,) = KernelShap(samples=10).check(model, gates, target)
+    assert note.endswith("9 features from 10 samples, fewer than two for each: use more samples.")

@@ -86,3 +86,13 @@ def test_as_many_classes_as_samples_have_one_base_value_each() -> None:
     x = torch.tensor(RNG.normal(size=(40, 4)))
     given = GivenShap.of(shap.Explanation(values=(x[:, :, None] * weight.T).numpy(), base_values=np.arange(40.0)))
     assert given.prepare(x).explained_by(model, x, ()) == ExplainedOutput()
+
+
+def test_explanations_of_texts_are_refused_with_what_to_use_instead() -> None:
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = [np.zeros((5, 2)), np.zeros((3, 2))]
+    words = [["", "a", "fine", "film", ""], ["", "dull", ""]]
+    same = shap.Explanation(values=np.zeros((1, 5, 2)), data=(np.array(words[0]),), feature_names=words[:1])
+    for given in (shap.Explanation(values=ragged, data=tuple(map(np.array, words)), feature_names=words), same):
+        with pytest.raises(InputError, match=r"This shap\.Explanation is of texts, .* use the explainer 'partition_shap' or 'kernel_shap'"):
+            Audit(models=as_model("model", FOREST), inputs=torch.tensor(X[:2]), explainers={"shap": given}, scores=["insertion"]).prepare()

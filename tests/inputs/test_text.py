@@ -263,11 +263,51 @@ def test_a_tokenizer_without_mask_and_padding_is_told_in_a_sentence(removal):
         with pytest.raises(InputError) as caught:
             make()
         assert str(caught.value).startswith("This tokenizer has neither a mask token nor a padding token")
-        assert "tokenizer.pad_token = tokenizer.eos_token, and pass removal='blank'." in str(caught.value)
+        assert "tokenizer.pad_token = tokenizer.sep_token, and pass removal='blank' or removal='drop'." in str(caught.value)
     with pytest.raises(InputError, match="no mask token: pass removal='blank' or removal='drop'"):
         TextInputs(TEXTS, without("mask_token"))
     with pytest.raises(InputError, match="no padding token: set tokenizer"):
         TextInputs(TEXTS, without("pad_token"))
+
+
+@pytest.mark.parametrize("missing", [(), ("sep_token",), ("sep_token", "unk_token", "cls_token")])
+def test_the_advice_on_padding_works_when_it_is_followed(missing):
+    bare = without("pad_token", "mask_token", *missing)
+    with pytest.raises(InputError) as caught:
+        TextInputs(TEXTS, bare, removal="drop")
+    advice = str(caught.value).split(": set ")[1].split(", and pass")[0]
+    if len(missing) == 3:
+        assert advice == "tokenizer.pad_token to a token of its vocabulary"
+        return
+    bare.pad_token = getattr(bare, advice.rpartition(".")[2])
+    for removal in ("blank", "drop"):
+        assert TextInputs(TEXTS, bare, removal=removal).shape == (8,)
+
+
+def test_one_text_needs_no_padding_token():
+    alone = TextInputs(TEXTS[:1], without("pad_token"))
+    assert alone.words(0) == ["a", "fine", "film"]
+    assert len(alone.spelt(0)[1]) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"removal": "mask"}, "removal must be 'replace', 'blank' or 'drop', not 'mask'. Did you mean 'replace'?"),
+        ({"removal": "blnk"}, "removal must be 'replace', 'blank' or 'drop', not 'blnk'. Did you mean 'blank'?"),
+        ({"removal": None}, "removal must be 'replace', 'blank' or 'drop', not None."),
+        ({"unit": "words"}, "unit must be 'token' or 'word', not 'words'. Did you mean 'word'?"),
+        ({"unit": 3}, "unit must be 'token' or 'word', not 3."),
+    ],
+)
+def test_an_unknown_unit_or_removal_is_refused(given, told):
+    with pytest.raises(InputError) as caught:
+        TextInputs(TEXTS, tokenizer(), **given)
+    assert str(caught.value) == told
+    if "unit" in given:
+        with pytest.raises(InputError) as caught:
+            TextInputs.of_encoding(tokenizer()(TEXTS, padding=True, return_tensors="pt"), tokenizer(), **given)
+        assert str(caught.value) == told
 
 
 def test_a_symmetry_that_moves_gates_alone_is_refused():

@@ -68,7 +68,11 @@ def test_many_scores_are_summed_up_at_the_top(html: str, page: Page) -> None:
 
 
 def test_assumptions_stand_beside_their_scores(html: str, page: Page) -> None:
-    told = "pixel_flipping assumes a model that moves further away the more is masked; on 15 of 20 samples it does not."
+    told = (
+        "pixel_flipping assumes that the output of the model moves further from its original value the more of the input "
+        "is masked; on 15 of 20 samples it "
+        "does not: there, compare explainers with each other and with random ones, not with the best possible value."
+    )
     assert page.text.count(told) == 2
     assert told in section_of(html, "Pixel flipping")
     assert "relative_input_stability assumes a stable model; on all 20 samples it is." in section_of(html, "Relative input stability")
@@ -190,4 +194,4 @@ def test_a_real_run_has_a_report_and_a_table(tmp_path: Path) -> None:
     assert "level by level" in section_of(html, "GEF!")
     assert "Step by step" in section_of(html, "Deletion")
     assert "RIS assumes a stable model" in html
-    assert "deletion assumes a model that moves further away" in html
+    assert "deletion assumes that the output of the model moves further from its original value" in html

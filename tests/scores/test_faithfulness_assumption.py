@@ -89,4 +89,8 @@ def test_how_to_read_it():
     assert as_score(score.about()["spec"]) == score
     assert "model_faithfulness" in set(SCORES)
     said = sentence(PixelFlipping(), PixelFlipping().assumption, holds=52, n=64)
-    assert said == "pixel_flipping assumes a model that moves further away the more is masked; on 12 of 64 samples it does not."
+    assert said == (
+        "pixel_flipping assumes that the output of the model moves further from its original value the more of the input "
+        "is masked; on 12 of 64 samples it "
+        "does not: there, compare explainers with each other and with random ones, not with the best possible value."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import tomllib
@@ -130,15 +131,20 @@ def model(name: str, entry: Any, here: Path) -> nn.Module | CrossTrained:
 
 
 def build(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
-    """A model from the function that builds it, with its weights if they are in a file; or from an ONNX file."""
+    """A model from the function that builds it, with its weights if they are in a file; or from an ONNX file or a folder."""
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
-        raise SpecError(f'[models.{name}] needs build = "module:function".')
-    built: Any = here / entry["build"] if entry["build"].endswith(".onnx") else call(entry["build"], entry.get("settings", {}))
+        raise SpecError(f'[models.{name}] needs build = "module:function", or the path of an ONNX file or of a text classifier\'s folder.')
+    built: Any = here / entry["build"] if is_path(entry["build"], here) else call(entry["build"], entry.get("settings", {}))
     module = as_model(name, built)
     if "weights" in entry:
         load_weights(name, module, here / entry["weights"])
     return module
+
+
+def is_path(where: str, here: Path) -> bool:
+    """Whether `build` is the path of a file or folder, and not module:function."""
+    return where.endswith(".onnx") or (":" not in where and ("/" in where or "\\" in where)) or os.path.isdir(here / where)
 
 
 def cross_trained(name: str, entry: Mapping[str, Any], here: Path) -> CrossTrained:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from veracity.audit import Audit
-    from veracity.engine.forecast import Forecast
     from veracity.recipe import RecipeResult
     from veracity.results import Result
 
@@ -112,32 +111,12 @@ def audit(
         crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
         asked = asked.on(device)
         if dry_run:
-            Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
+            Console().print("\n".join(asked.forecast(folder, workers=crew, batch=batch, memory=budget).lines()))
             return
         with run_from(file):
             result = asked.run(folder, workers=crew, executor=executor, batch=batch, memory=budget)
         result.save_report(own_report(folder))
         finish(result, folder, started)
-
-
-def costs(cost: Forecast) -> str:
-    """A forecast in words."""
-    from veracity.core.wording import count
-
-    minutes, seconds = divmod(round(cost.seconds), 60)
-    first = [
-        *([f"calibration of {count(cost.calibrations, 'path')}"] if cost.calibrations else []),
-        *([f"learning by {count(cost.lessons, 'explainer')}"] if cost.lessons else []),
-        *([f"training of {count(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
-    ]
-    least = "at least " if first else ""
-    lines = [
-        f"{cost.cells} cells, {cost.finished} of them finished",
-        *([f"before the first cell: {'; '.join(first)}"] if first else []),
-        f"{least}{cost.forward:,} forward and {cost.backward:,} backward passes to go",
-        f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches",
-    ]
-    return "\n".join(lines)
 
 
 def scan(

@@ -14,7 +14,7 @@ from veracity.core.dense_targets import target_for
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, Signals, samples_on
-from veracity.core.models import View, check_weights, device_of, evaluating, extendable, out_of_memory, weight_type
+from veracity.core.models import View, check_weights, device_of, evaluating, extendable, out_of_memory, unwrap, weight_type
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
 from veracity.core.transfer import fetch
@@ -23,6 +23,7 @@ from veracity.engine.predictions import correct_samples, declared, recognise, sh
 from veracity.engine.problem import AuditedModel
 from veracity.inputs.several import PartsModel
 from veracity.models import Converted, readable_output
+from veracity.models.base import HIDDEN, scores_key
 from veracity.scores.faithfulness.masked import why_no_probability
 
 FEW = 4
@@ -48,7 +49,9 @@ def admit(
     with evaluating(module):
         scores = None if extendable(module) else sweep(name, module, inputs, budget, advance)
         with torch.no_grad():  # one text says what the outputs are: scores of all tokens after all positions would fill the memory
-            target = target_for(target, take(inputs, slice(0, 1), module).through(module) if scores is None else scores)
+            given, target = target, target_for(target, take(inputs, slice(0, 1), module).through(module) if scores is None else scores)
+        if target is not given:
+            check_head(name, module, take(inputs, slice(0, 1), module))
         view, deciding = target.view(module), target.decisions(module)
         if scores is None and module in (view, deciding):
             scores = sweep(name, module, inputs, budget, advance)
@@ -90,6 +93,24 @@ def admit(
         uncertain=why_uncertain(viewed[:SHOWN], decided[:SHOWN], kind, dense=deciding is not module),
     )
     return audited, accuracy
+
+
+@torch.no_grad()
+def check_head(name: str, module: nn.Module, first: Signals) -> None:
+    """Raise if the scores of a model are hidden states, which are no scores of classes, pixels or tokens."""
+    inner, seen = unwrap(module), list[Any]()
+    if isinstance(inner, torch.jit.ScriptModule):
+        return
+    handle = inner.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    try:
+        first.through(module)
+    finally:
+        handle.remove()
+    if any(not isinstance(one, Tensor) and scores_key(one) == HIDDEN for one in seen):
+        raise InputError(
+            f"Model '{name}' ({type(inner).__name__}) has no classification head, and its output is hidden states: load it with a head, "
+            "such as AutoModelForSequenceClassification.from_pretrained(...), or pass target=... as a function of the hidden states."
+        )
 
 
 def why_uncertain(scores: Tensor, decided: Tensor, kind: Outputs, *, dense: bool) -> str:

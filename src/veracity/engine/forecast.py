@@ -13,6 +13,7 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.core.wording import count
 from veracity.engine.memory import Budget, row_bytes
 from veracity.engine.plan import Job, unfinished
 from veracity.engine.preliminaries import Preliminaries
@@ -38,6 +39,30 @@ class Forecast:
     calibrations: int = 0
     lessons: int = 0
     folds: int = 0
+
+    def __str__(self) -> str:
+        """One sentence.
+
+        >>> print(Forecast(cells=8, finished=2, forward=1200, backward=10, seconds=61.0, memory=2**20))
+        8 cells, 2 of them finished; 1,200 forward and 10 backward passes to go; about 1 min 1 s, 1 MiB for the largest batches.
+        """
+        return f"{'; '.join(self.lines())}."
+
+    def lines(self) -> list[str]:
+        """What there is to do, what comes first, the passes, and the time and memory that they take."""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        first = [
+            *([f"calibration of {count(self.calibrations, 'path')}"] if self.calibrations else []),
+            *([f"learning by {count(self.lessons, 'explainer')}"] if self.lessons else []),
+            *([f"training of {count(self.folds, 'fold')}, which is not counted"] if self.folds else []),
+        ]
+        least = "at least " if first else ""
+        return [
+            f"{self.cells} cells, {self.finished} of them finished",
+            *([f"before the first cell: {'; '.join(first)}"] if first else []),
+            f"{least}{self.forward:,} forward and {self.backward:,} backward passes to go",
+            f"about {minutes} min {seconds} s, {self.memory / 2**20:,.0f} MiB for the largest batches",
+        ]
 
 
 def forecast(

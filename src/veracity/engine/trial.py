@@ -18,7 +18,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError, warn
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only, with_all_inside
 from veracity.core.fingerprint.origin import in_this_package
-from veracity.core.inputs import Signals
+from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating, out_of_memory, unwrap
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
@@ -30,6 +30,7 @@ from veracity.engine.memory import Budget, forget_outputs
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.explain import Foreign
 from veracity.explain.maps import apart
+from veracity.inputs import TextInputs
 
 TRIAL_ROWS = 2
 MIXED_MAPS = 1e-2
@@ -102,10 +103,7 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> tu
         try:
             check_declared(label, explainer, problem.inputs.shape)
             if x.structure and not explainer.structured:
-                raise InputError(
-                    f"{label} explains plain tensors only, not graphs or texts: an Explainer for them sets structured = True and "
-                    "calls model(inputs, *context.structure)."
-                )
+                raise InputError(plain_only(label, explainer, problem.inputs))
             with guard.watching():
                 notes = explainer.check(view, x.values, targets, context)
                 found = explainer.specialise(view, x.values, targets, context)
@@ -113,6 +111,17 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> tu
         except VeracityError as error:
             raise type(error)(f"On model '{problem.label(name)}': {error}") from error
     return found, [*notes, *([remark] if remark else [])], bool(remark)
+
+
+def plain_only(label: str, explainer: Explainer, inputs: Inputs) -> str:
+    """A sentence about an explainer of plain tensors that meets graphs or texts: what to use, or how to change a class of your own."""
+    if not in_this_package(type(explainer)):
+        fix = "an Explainer for them sets structured = True and calls model(inputs, *context.structure)"
+    elif isinstance(inputs, TextInputs):
+        fix = "for texts use kernel_shap, partition_shap or integrated_gradients"
+    else:
+        fix = "use another one, such as integrated_gradients"
+    return f"{label} explains plain tensors only, not graphs or texts: {fix}."
 
 
 def check_declared(label: str, explainer: Explainer, shape: Size) -> None:

@@ -42,10 +42,9 @@ class KernelShap(PatchExplainer):
         patches = self.count(inputs.shape[1:])
         if coalition_count(patches, self.samples) < self.samples or self.samples >= 2 * patches:
             return ()
-        return (
-            f"kernel_shap estimates {patches} patch values from {self.samples} samples, fewer than two per patch: "
-            "use a larger patch or more samples.",
-        )
+        of = "features" if context.present is None else "words or tokens"
+        what, fix = ("patches", "use a larger patch or more samples") if inputs.ndim > 2 else (of, "use more samples")
+        return (f"kernel_shap estimates the values of {patches} {what} from {self.samples} samples, fewer than two for each: {fix}.",)
 
     def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
         patches = int(index.max()) + 1

@@ -182,7 +182,7 @@ class LanguageModel:
     def likelihoods(self, questions: Sequence[Question], batch: int) -> list[list[float]]:
         """The log-likelihood of every word after its prompt: the sum over its tokens of log p(token | prompt, tokens before).
 
-        At most `batch` prompts go together; memory that runs out halves them. Numbers do not depend on that but for rounding.
+        At most `batch` prompts go together; memory that runs out halves them. Numbers do not depend on that except for rounding.
         """
         if not questions:
             return []

@@ -35,13 +35,19 @@ class GivenShap(Precomputed):
 
     @classmethod
     def of(cls, explanation: Any) -> GivenShap:
-        """From shap's object."""
+        """From shap's object; raises if it explains texts, whose tokens are not the units of ours."""
+        names = explanation.feature_names
+        nested = isinstance(names, (list, tuple)) and any(isinstance(one, (list, tuple, np.ndarray)) for one in names)
+        if nested or getattr(getattr(explanation.values, "dtype", None), "kind", "") == "O":
+            raise InputError(
+                "This shap.Explanation is of texts, and shap cuts them into other tokens than the audit does: use the explainer "
+                "'partition_shap' or 'kernel_shap', which give SHAP values of texts."
+            )
         values = torch.as_tensor(np.array(explanation.values, dtype=np.float64))
         data, base = explanation.data, explanation.base_values
         numbers = np.asarray(data) if data is not None else None
         kept = None if numbers is None or numbers.dtype.kind not in "fiub" else torch.as_tensor(np.array(numbers, dtype=np.float64))
         shape = tuple(values.shape[1:] if numbers is None else numbers.shape[1:])
-        names = explanation.feature_names
         features = tuple(str(name) for name in names) if names is not None and len(shape) == 1 and len(names) == shape[0] else None
         start = None if base is None else torch.as_tensor(np.array(base, dtype=np.float64))
         return cls(maps=values, base=start, data=kept, features=features, shape=shape)

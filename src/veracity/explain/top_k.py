@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ class TopK(Wrapper):
     name = "top_k"
     reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025), 5.1"
     explainer: Any = None
-    k: Count = 5
+    k: Count = field(default=5, metadata={"named": True})
 
     signed: ClassVar[bool] = False
 

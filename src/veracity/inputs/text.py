@@ -18,13 +18,20 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, meant
 from veracity.core.inputs import Signals
 from veracity.core.models import View, unwrap, word_embedding
+from veracity.core.settings import short_repr
 from veracity.models.base import scores_in
 from veracity.models.transformers import PipelineModel
 
 Removal = Literal["replace", "blank", "drop"]
+UNITS = {"token": ("tokens", "piece", "pieces"), "word": ("words",)}
+"""What gets a gate, and other words for it that people try."""
+REMOVALS = {"replace": ("mask", "masked"), "blank": ("pad", "padding", "zero"), "drop": ("delete", "remove", "attention")}
+"""What a gate of 0 does, and other words for it that people try."""
+FILLERS = ("eos_token", "sep_token", "unk_token", "cls_token", "bos_token")
+"""Tokens that may serve as padding, the most usual first."""
 SHOWN = 10
 """How many empty texts an error names."""
 FIXED = -1
@@ -76,15 +83,18 @@ class TextInputs:
             raise InputError(
                 f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...)."
             )
+        check_choice("unit", self.unit, UNITS)
+        check_choice("removal", self.removal, REMOVALS)
         if self.tokenizer.mask_token_id is None and self.tokenizer.pad_token_id is None:
             raise InputError(
-                "This tokenizer has neither a mask token nor a padding token, one of which stands for a removed word: set "
-                "tokenizer.pad_token = tokenizer.eos_token, and pass removal='blank'."
+                "This tokenizer has neither a mask token nor a padding token, one of which stands for a removed word (also with "
+                "removal='drop', where a gate between 0 and 1 moves a token towards it): set "
+                f"{padding_advice(self.tokenizer)}, and pass removal='blank' or removal='drop'."
             )
         if self.removal == "replace" and self.tokenizer.mask_token_id is None:
             raise InputError("This tokenizer has no mask token: pass removal='blank' or removal='drop'.")
         if self.tokenizer.pad_token_id is None and (self.removal != "replace" or (len(texts) > 1 and self.given is None)):
-            raise InputError("This tokenizer has no padding token: set tokenizer.pad_token = tokenizer.eos_token.")
+            raise InputError(f"This tokenizer has no padding token: set {padding_advice(self.tokenizer)}.")
 
     @classmethod
     def of_encoding(
@@ -133,19 +143,26 @@ class TextInputs:
         """The tokens of all texts, padded to the longest."""
         return self.coded[0]
 
+    @property
+    def padded(self) -> bool:
+        """Whether texts are padded: one text alone needs no padding token."""
+        return len(self.texts) > 1
+
     @cached_property
     def coded(self) -> tuple[dict[str, Tensor], Sequence[Sequence[int | None]] | None]:
         """The tokens of all texts, and the number of the word of each token, where they are known."""
         if self.given is not None:
             return dict(self.given), self.given_words
-        coded = self.tokenizer(list(self.texts), padding=True, truncation=False, return_tensors="pt", return_special_tokens_mask=True)
+        coded = self.tokenizer(
+            list(self.texts), padding=self.padded, truncation=False, return_tensors="pt", return_special_tokens_mask=True
+        )
         longest = coded["input_ids"].shape[1]
         limit = self.length or int(min(getattr(self.tokenizer, "model_max_length", longest), 10**6))
         if longest > limit:
             if not self.truncate:
                 row = int(coded["attention_mask"].sum(1).argmax())
                 raise InputError(f"Text {row} has {longest} tokens, and the model takes {limit}: shorten it, or pass truncate=True.")
-            options = {"padding": True, "truncation": True, "max_length": limit}
+            options = {"padding": self.padded, "truncation": True, "max_length": limit}
             coded = self.tokenizer(list(self.texts), return_tensors="pt", return_special_tokens_mask=True, **options)
         special = coded["special_tokens_mask"] | special_tokens(coded["input_ids"], self.tokenizer)
         return {**{name: coded[name] for name in coded}, "special_tokens_mask": special}, words_in(coded, len(self.texts))
@@ -237,7 +254,7 @@ class TextInputs:
         if self.given is not None or not getattr(self.tokenizer, "is_fast", False):
             return None
         width = self.encoding["input_ids"].shape[1]
-        options = {"padding": True, "truncation": True, "max_length": width, "return_offsets_mapping": True}
+        options = {"padding": self.padded, "truncation": True, "max_length": width, "return_offsets_mapping": True}
         found: list[list[tuple[int, int]]] = self.tokenizer(list(self.texts), **options)["offset_mapping"]
         return found
 
@@ -294,6 +311,23 @@ class TextInputs:
                 f"Text {int(row)} has {int(count)} tokens, and the model takes {limit}: shorten it, or pass "
                 f"TextInputs(..., length={limit}, truncate=True)."
             )
+
+
+def check_choice(name: str, given: Any, known: Mapping[str, Sequence[str]]) -> None:
+    """Raise unless a value is one of the known ones; the error names them, and the one that was probably meant."""
+    if isinstance(given, str) and given in known:
+        return
+    same = next((value for value, others in known.items() if str(given).lower() in others), "")
+    found = same or meant(str(given), list(known))
+    hint = f". Did you mean '{found}'?" if found else "."
+    first, last = ", ".join(f"'{one}'" for one in list(known)[:-1]), list(known)[-1]
+    raise InputError(f"{name} must be {first} or '{last}', not {short_repr(given)}{hint}")
+
+
+def padding_advice(tokenizer: Any) -> str:
+    """How to give a tokenizer a padding token: by a token that it has."""
+    found = next((name for name in FILLERS if getattr(tokenizer, name, None) is not None), None)
+    return f"tokenizer.pad_token = tokenizer.{found}" if found else "tokenizer.pad_token to a token of its vocabulary"
 
 
 def special_tokens(ids: Tensor, tokenizer: Any, more: Sequence[int] = ()) -> Tensor:

@@ -6,4 +6,4 @@ from veracity.models.base import Converted, ForeignModel, NumpyModel, as_model, 
 from veracity.models.estimators import BoosterModel, EstimatorModel
 from veracity.models.functions import FunctionModel
 from veracity.models.onnx import OnnxModel
-from veracity.models.transformers import PipelineModel
+from veracity.models.transformers import FolderModel, PipelineModel

@@ -16,7 +16,9 @@ from veracity.core.models import View
 from veracity.core.registry import MODELS
 from veracity.core.targets import Outputs
 
-OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", "last_hidden_state")
+HIDDEN = "last_hidden_state"
+"""The entry of a network without a head, whose numbers are not scores of classes."""
+OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", HIDDEN)
 """Entries of a structured output that hold the scores, the most specific first."""
 
 
@@ -119,7 +121,7 @@ def as_model(name: str, value: Any) -> nn.Module:
         raise InputError(f"Model '{name}' is the class {value.__name__}: pass an object of it that was trained or fitted.")
     raise InputError(
         f"Model '{name}' has the type {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a "
-        "scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."
+        "scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file, a transformers pipeline or the folder of a text classifier."
     )
 
 

@@ -147,7 +147,7 @@ class Growth(Assumption, ABC):
     strength at the last level; None finds the smallest strength at which predictions agree with the original ones by chance only.
     """
 
-    assumes = "a model that moves further away the stronger the perturbation"
+    assumes = "that the output of the model moves further from its original value the stronger the perturbation"
     reads = Reads.SCORES
     quantities = ("distortion",)
     steps: Count = 10
@@ -189,17 +189,20 @@ class WeightGrowth(Growth):
 
 
 def sentence(score: Component, assumption: Score, holds: int, n: int) -> str:
-    """On how many of `n` samples the assumption of a score fails; it `holds` on the others.
+    """On how many of `n` samples the assumption of a score fails, and what to do; it `holds` on the others.
 
-    >>> print(sentence(ModelRobustness(), ModelRobustness(), holds=52, n=64))
-    model_robustness assumes a stable model; on 12 of 64 samples it is not.
+    >>> print(sentence(ModelRobustness(), ModelRobustness(), holds=64, n=64))
+    model_robustness assumes a stable model; on all 64 samples it is.
     """
     start, verb = f"{score.name} assumes {getattr(assumption, 'assumes', '')}", getattr(assumption, "verb", "does")
     if n == 0:
         return tell("assumed.untold", start, assumed=1)
-    if holds in (0, n):
-        found = verb if holds else f"{verb} not"
-        return tell("assumed.one", start, found, samples=n) if n == 1 else tell("assumed.all", start, n, found, samples=n)
+    if n == 1:
+        return tell("assumed.one", start, verb if holds else f"{verb} not", samples=n)
+    if holds == n:
+        return tell("assumed.all", start, n, verb, samples=n)
+    if holds == 0:
+        return tell("assumed.none", start, n, verb, samples=n)
     return tell("assumed.some", start, n - holds, n, verb, samples=n)
 
 

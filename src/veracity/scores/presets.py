@@ -71,6 +71,8 @@ PRESETS = {
         ),
     )
 }
+CLOSE = 0.85
+"""How similar a name must be to that of a preset to be read as one that was misspelt."""
 
 
 def listed_scores(scores: Any) -> Sequence[Any] | Mapping[str, Any]:
@@ -80,7 +82,7 @@ def listed_scores(scores: Any) -> Sequence[Any] | Mapping[str, Any]:
     (('mprt', 'random_logit'), ('fast_gef',))
     """
     if isinstance(scores, str):
-        close = get_close_matches(scores, PRESETS, n=1, cutoff=0.85)
+        close = get_close_matches(scores, PRESETS, n=1, cutoff=CLOSE)
         if close and scores not in PRESETS and scores not in SCORES:
             raise unknown("preset", scores, PRESETS)
         return PRESETS[scores].scores if scores in PRESETS else (scores,)
@@ -88,6 +90,12 @@ def listed_scores(scores: Any) -> Sequence[Any] | Mapping[str, Any]:
         return (scores,)
     found: Sequence[Any] | Mapping[str, Any] = check_value(scores, Sequence[Any] | Mapping[Any, Any], "The setting 'scores'")
     wrong = next((one for one in found if isinstance(one, str) and one in PRESETS and one not in SCORES), None)
+    names = [one for one in found if isinstance(one, str) and one not in SCORES and one not in PRESETS]
+    presets = [name for name in PRESETS if name not in SCORES]
+    misspelt = [(one, meant) for one in names for meant in get_close_matches(one, presets, n=1, cutoff=CLOSE)]
+    if misspelt and not isinstance(found, Mapping):
+        given, meant = misspelt[0]
+        raise SpecError(f"Unknown score '{given}'. Did you mean the preset '{meant}'? A preset stands alone: pass scores='{meant}'.")
     if wrong is not None and not isinstance(found, Mapping):
         raise SpecError(f"'{wrong}' is a preset, not a score: pass scores='{wrong}', or its scores {list(PRESETS[wrong].scores)}.")
     return found

@@ -13,7 +13,7 @@ from veracity import Audit
 from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.engine.resolve import all_scores, as_models, labelled
-from veracity.explain import CONTROLS, Precomputed, RandomUniform
+from veracity.explain import CONTROLS, KernelShap, Precomputed, RandomUniform, TopK
 from veracity.perturb import CyclicShift
 
 
@@ -76,3 +76,13 @@ def test_labels_are_words(label: Any) -> None:
     if label != 3 and label is not None:
         with pytest.raises(SpecError, match=r"A label in scores=.* must be a word"):
             all_scores({label: "sparseness"})
+
+
+def test_lists_of_cut_explainers_have_short_labels() -> None:
+    cut = [TopK(explainer="integrated_gradients"), TopK(explainer=KernelShap(samples=100)), TopK(explainer="integrated_gradients", k=9)]
+    assert list(labelled(cut, controls=False)) == [
+        "top_k(integrated_gradients, k=5)",
+        "top_k(kernel_shap(samples=100), k=5)",
+        "top_k(integrated_gradients, k=9)",
+    ]
+    assert list(labelled(cut[:1], controls=False)) == ["top_k"]

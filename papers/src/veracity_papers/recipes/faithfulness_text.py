@@ -63,7 +63,7 @@ def faithfulness_text(folder: Path, scale: Scale) -> Audits:
 
     L-INTG is `integrated_gradients` over the gates of tokens, with 10 steps, and SHAP-P is `partition_shap`. Beside them stand gradient x
     input, AttnLRP, attention rollout, random tokens, and the rarity of tokens, which no model changes: an explanation that never changes
-    is undefined, and counted. The paper's BERT-tiny is not to be had, so a DistilBERT of about its size stands in for it. The published
+    is undefined, and counted. The paper's BERT-tiny is not available, so a DistilBERT of about its size stands in for it. The published
     figures of L-INTG and SHAP-P are the same for 5 and 10 tokens, as if they were never cut: they stand beside the uncut ones. If SmolLM2
     is installed (extra `llm`), it explains the classifiers too (LLM-x), in audits of their own with Fast-GEF alone. Smoke: 3 reviews, two
     methods. Small: 8 texts, 60 evaluations of SHAP-P, 2 texts for SmolLM2. Paper: 250 texts, 500 evaluations (on a GPU).

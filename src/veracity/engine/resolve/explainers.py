@@ -120,14 +120,16 @@ def unique_labels(labels: list[str], explainers: list[Explainer]) -> list[str]:
 
 
 def with_settings(explainer: Explainer) -> str:
-    """A name with the settings that differ from their defaults."""
+    """A name with the settings that differ from their defaults, and those that name what it is; an inner explainer by its own name."""
     parts = []
     for item in fields(explainer):
         value = getattr(explainer, item.name)
         default = item.default_factory() if item.default_factory is not MISSING else item.default
         if callable(value) or item.name in ("random", "label"):
             continue
-        if isinstance(value, Tensor) or value != default:
+        if isinstance(value, Explainer):
+            parts.append(with_settings(value))
+        elif isinstance(value, Tensor) or value != default or item.metadata.get("named"):
             parts.append(f"{item.name}={'tensor' if isinstance(value, Tensor) else value}")
     return f"{explainer.name}({', '.join(parts)})" if parts else explainer.name
 

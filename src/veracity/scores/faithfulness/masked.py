@@ -222,7 +222,7 @@ class ModelFaithfulness(Assumption):
     """
 
     name = "model_faithfulness"
-    assumes = "a model that moves further away the more is masked"
+    assumes = "that the output of the model moves further from its original value the more of the input is masked"
     reads = Reads.SCORES
     before = MODEL
     after = MODEL
