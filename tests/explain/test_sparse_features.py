@@ -287,16 +287,16 @@ def test_an_audit_measures_the_controls_beside(tmp_path: Path) -> None:
 def test_explainers_around_it_have_its_controls_and_texts() -> None:
     model, x = Tokens().eval(), TensorInputs(normal(40, 3, 4))
     around = TopK(explainer=features(), k=2)
-    controls = TopK.own_controls({"cut": around}, model, x, 0)["cut"]
-    inner = SparseFeatures.own_controls({"cut": features()}, model, x, 0)["cut"]
+    controls = TopK.own_controls({"cut": around}, model, x, 0, 16)["cut"]
+    inner = SparseFeatures.own_controls({"cut": features()}, model, x, 0, 16)["cut"]
     assert {suffix: one.spec() for suffix, one in controls.items()} == {
         suffix: TopK(explainer=one, k=2).spec() for suffix, one in inner.items()
     }
     assert controls
     given = Precomputed(maps=torch.zeros(40, 3), explainer=features())
-    assert Precomputed.own_controls({"given": given}, model, x, 0) == {}
-    texts = SparseFeatures.meanings({"cut": features()}, model, x)
-    assert TopK.meanings({"cut": around}, model, x) == texts
+    assert Precomputed.own_controls({"given": given}, model, x, 0, 16) == {}
+    texts = SparseFeatures.meanings({"cut": features()}, model, x, 16)
+    assert TopK.meanings({"cut": around}, model, x, 16) == texts
 
 
 def test_layers_share_a_pass(tmp_path: Path) -> None:
