@@ -249,6 +249,19 @@ def test_an_audit_hands_on_the_scores_of_the_unperturbed_model(tmp_path) -> None
     assert result.table()["no_response"].tolist()[0] < 3
 
 
+def test_the_unperturbed_model_scores_each_text_once_for_all_copies(tmp_path) -> None:
+    """Besides, it scores them for the targets, in trials, and for their own explanation."""
+    rows = []
+    for draws in (1, 4):
+        net, seen = text_model(draws), list[int]()  # another model, since outputs are kept by the model
+        net.register_forward_hook(lambda module, *_, net=net, seen=seen: seen.append(1) if module is net else None)
+        audit(explainer(Preferring({})), models={"net": net}, scores=[FastGEF(steps=3, draws=draws, sigma=0.3)]).run(
+            tmp_path / str(draws), progress=False
+        )
+        rows.append(len(seen))
+    assert rows[0] == rows[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Still(TokenPermutations):
     """Two transforms that leave the words where they are."""
