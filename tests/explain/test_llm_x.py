@@ -422,7 +422,7 @@ def test_a_template_that_inserts_the_date_is_asked_anew_on_another_day(tmp_path)
     keys = []
     for day in ("a", "a", "very"):
         known: dict[str, Any] = {}
-        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        kept_answers = SimpleNamespace(get=lambda keys, user: {}, put=lambda about, made, known=known: known.update(made))
         one = LanguageModelExplainer(model=Preferring({"film": 3.0}), tokenizer=Dated(day))
         context = Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers)
         one.answers(["a film"], [["film"]], context)
@@ -435,7 +435,7 @@ def test_another_precision_is_asked_anew() -> None:
     keys = []
     for model in (tiny_llama(), tiny_llama().double()):
         known: dict[str, Any] = {}
-        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        kept_answers = SimpleNamespace(get=lambda keys, user: {}, put=lambda about, made, known=known: known.update(made))
         explainer(model).answers(["a film"], [["film"]], Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers))
         keys.append(set(known))
     assert keys[0] != keys[1]
@@ -464,6 +464,18 @@ def test_answers_inside_another_explainer_are_counted_for_it(tmp_path, monkeypat
     notes = {note["explainer"]: note["text"] for note in result.manifest["notes"]}
     assert set(notes) >= {"cut", "llm"}
     assert notes["cut"] == notes["llm"]
+
+
+def test_shared_answers_are_counted_for_every_explainer_that_uses_them(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of classes that are given or read from the model make the same prompts, which are asked once; also in a resumed run."""
+    one = explainer(writing(monkeypatch, "film"), mode="generate", k=1)
+    other = replace(one, classes=("LABEL_0", "LABEL_1"))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="different answers of the language model are undefined"):
+            result = audit(one, explainers={"first": one, "second": other}).run(tmp_path, progress=False)
+        notes = {note["explainer"]: note["text"] for note in result.manifest["notes"]}
+        assert notes["first"] == notes["second"]
+        assert notes["first"].startswith(f"{len(stored(tmp_path))} of {len(stored(tmp_path))} ")
 
 
 @pytest.mark.parametrize(
