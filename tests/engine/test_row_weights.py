@@ -23,7 +23,7 @@ from veracity.engine.perturbation import row_weights
 from veracity.engine.perturbation.row_weights import explanations_each, outputs_each
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.reader import Reader
-from veracity.explain import GradientShap, IntegratedGradients, SmoothGrad
+from veracity.explain import Fourier, GradientShap, IntegratedGradients, SmoothGrad
 from veracity.perturb import WeightNeighbourhood
 from veracity.walk import MonteCarlo
 
@@ -299,6 +299,21 @@ def test_what_an_explainer_learns_it_learns_of_each_rows_weights() -> None:
     found = explanations_each(reader_of(model, Learning()), space, elements, x, targets, draws)
     sums = torch.stack([sum(value.detach().sum() for value in by_hand(model, noise).parameters()) for noise in elements])  # type: ignore[arg-type,misc]
     torch.testing.assert_close(found, x.values * sums.reshape(-1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_a_global_explainer_learns_of_each_rows_weights_once(common: bool) -> None:
+    """Also one that starts anew for every copy: its lesson has the random numbers of the row."""
+    model, one = tanh_net(), Fourier(steps=3, common=common)
+    seen: list[int] = []
+    model.register_forward_hook(lambda *given: seen.append(len(given[1][0])) if given[1][0].requires_grad else None)
+    space, elements, x, targets, draws = rows_of(model)
+    reader = reader_of(model, one)
+    found = explanations_each(reader, space, elements, x, targets, draws)
+    assert sum(seen) == 3 * len(x)
+    for row in range(len(x)):
+        slow = one.explain(by_hand(model, elements[row]), x.values[row : row + 1], targets[row : row + 1], Context(draws[row : row + 1], 8))
+        torch.testing.assert_close(found[row : row + 1], slow, rtol=1e-3, atol=1e-4)
 
 
 def test_a_control_sees_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,6 +249,19 @@ def test_an_audit_hands_on_the_scores_of_the_unperturbed_model(tmp_path) -> None
     assert result.table()["no_response"].tolist()[0] < 3
 
 
+def test_the_unperturbed_model_scores_each_text_once_for_all_copies(tmp_path) -> None:
+    """Besides, it scores them for the targets, in trials, and for their own explanation."""
+    rows = []
+    for draws in (1, 4):
+        net, seen = text_model(draws), list[int]()  # another model, since outputs are kept by the model
+        net.register_forward_hook(lambda module, *_, net=net, seen=seen: seen.append(1) if module is net else None)
+        audit(explainer(Preferring({})), models={"net": net}, scores=[FastGEF(steps=3, draws=draws, sigma=0.3)]).run(
+            tmp_path / str(draws), progress=False
+        )
+        rows.append(len(seen))
+    assert rows[0] == rows[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Still(TokenPermutations):
     """Two transforms that leave the words where they are."""
@@ -409,7 +422,7 @@ def test_a_template_that_inserts_the_date_is_asked_anew_on_another_day(tmp_path)
     keys = []
     for day in ("a", "a", "very"):
         known: dict[str, Any] = {}
-        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        kept_answers = SimpleNamespace(get=lambda keys, user: {}, put=lambda about, made, known=known: known.update(made))
         one = LanguageModelExplainer(model=Preferring({"film": 3.0}), tokenizer=Dated(day))
         context = Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers)
         one.answers(["a film"], [["film"]], context)
@@ -422,7 +435,7 @@ def test_another_precision_is_asked_anew() -> None:
     keys = []
     for model in (tiny_llama(), tiny_llama().double()):
         known: dict[str, Any] = {}
-        kept_answers = SimpleNamespace(get=lambda keys: {}, put=lambda about, made, known=known: known.update(made))
+        kept_answers = SimpleNamespace(get=lambda keys, user: {}, put=lambda about, made, known=known: known.update(made))
         explainer(model).answers(["a film"], [["film"]], Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers))
         keys.append(set(known))
     assert keys[0] != keys[1]
@@ -451,6 +464,18 @@ def test_answers_inside_another_explainer_are_counted_for_it(tmp_path, monkeypat
     notes = {note["explainer"]: note["text"] for note in result.manifest["notes"]}
     assert set(notes) >= {"cut", "llm"}
     assert notes["cut"] == notes["llm"]
+
+
+def test_shared_answers_are_counted_for_every_explainer_that_uses_them(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of classes that are given or read from the model make the same prompts, which are asked once; also in a resumed run."""
+    one = explainer(writing(monkeypatch, "film"), mode="generate", k=1)
+    other = replace(one, classes=("LABEL_0", "LABEL_1"))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="different answers of the language model are undefined"):
+            result = audit(one, explainers={"first": one, "second": other}).run(tmp_path, progress=False)
+        notes = {note["explainer"]: note["text"] for note in result.manifest["notes"]}
+        assert notes["first"] == notes["second"]
+        assert notes["first"].startswith(f"{len(stored(tmp_path))} of {len(stored(tmp_path))} ")
 
 
 @pytest.mark.parametrize(

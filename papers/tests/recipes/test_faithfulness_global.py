@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from veracity.recipe import Scale
 from veracity.studies.several import Audits
@@ -13,15 +12,18 @@ from veracity_papers.data import files
 from veracity_papers.recipes.faithfulness_global import (
     RESTARTED,
     SIZES,
+    SPAN,
     STORED,
     faithfulness_global,
+    faithfulness_global_imagenet,
     global_methods,
     imagenet_amplitude,
     in_shares,
-    photograph_audits,
     published_value,
     stored_distortions,
+    without_scaling,
 )
+from veracity_papers.zoo import efficientnet
 
 NEEDED = ("mnist/t10k-images-idx3-ubyte.gz", "weights/gef/mnist_lenet")
 
@@ -74,13 +76,30 @@ def test_the_smoke_scale_measures_every_setting_both_ways(tmp_path: Path) -> Non
     assert "maco-4" in result.save_report(tmp_path / "report.html").read_text()
 
 
-def test_photographs_take_any_network(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Conv2d(3, 4, 5, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 6)).eval()
-    audits = photograph_audits(net, torch.randn(6, 3, 32, 32), torch.tensor([5, 1, 3, 1, 4, 3]), Scale.SMOKE, local=False)
+def test_the_network_without_its_scaling_is_the_same_and_sees_values_within_the_span() -> None:
+    net, x = efficientnet.tiny(), torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    body, seen = without_scaling(net, x)
+    torch.testing.assert_close(body(seen), net(x))
+    ends = without_scaling(net, torch.tensor([0.0, 1.0])[:, None, None, None].expand(2, 3, 32, 32))[1]
+    assert ends.amin() == pytest.approx(-127 / 128)
+    assert ends.amax() == pytest.approx(SPAN)
+
+
+@pytest.mark.skipif(files.locate("imagenet_samples") is None, reason="the photographs are not at hand")
+def test_photographs_at_smoke_scale(tmp_path: Path) -> None:
+    audits = faithfulness_global_imagenet.assemble(tmp_path, Scale.SMOKE)
     assert list(audits.audits) == ["imagenet-0", "imagenet-public-0"]
-    assert len(audits.audits["imagenet-0"].inputs) == 4  # of two classes
-    one = audits.audits["imagenet-0"].run(tmp_path / "run", progress=False)
-    assert one.explanations("network", "maco-2").shape == (4, 1, 32, 32)
+    one = audits.audits["imagenet-public-0"].run(tmp_path / "run", progress=False)
+    assert one.failures().empty
+    assert one.explanations("untrained", "maco-2").shape == (2, 1, 32, 32)
+    assert float(one.explanations("untrained", "fourier-2").abs().max()) <= SPAN
     amplitude = imagenet_amplitude()
     assert amplitude is None or amplitude.shape == (3, 512, 257)
+
+
+@pytest.mark.skipif(files.locate("imagenet_samples") is None, reason="the photographs are not at hand")
+def test_photographs_have_local_methods_and_both_ways(tmp_path: Path) -> None:
+    audit = faithfulness_global_imagenet.assemble(tmp_path, Scale.SMOKE).audits["imagenet-0"]
+    assert len(audit.inputs) == 2
+    assert {"maco-1", "maco-2", "maco-2, restarted", "deep-viz-2"} < set(audit.explainers)
+    assert len(audit.explainers) == 2 * 6 + 2

@@ -66,8 +66,8 @@ NEEDS = {Frame.TRAINING: frozenset({Need.TRAINING}), Frame.CONCEPTS: frozenset({
 class Answers(Protocol):
     """Answers that an explainer got from elsewhere, such as a language model, as plain data by key; nothing is asked twice."""
 
-    def get(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        """The answers that are known among these keys."""
+    def get(self, keys: Sequence[str], user: str = "") -> Mapping[str, Mapping[str, Any]]:
+        """The answers that are known among these keys; `user` names the explainer that uses them."""
         ...
 
     def put(self, about: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> None:

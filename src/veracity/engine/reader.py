@@ -99,23 +99,33 @@ class Reader:
             found[Reads.REPRESENTATION] = x.through(LayerScores(self.module, layer))
         return found
 
-    def explanation(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing | None = None) -> Tensor:
-        """e(x), as the explainer gives it; with smoothing, its mean over draws around x."""
+    def explanation(
+        self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing | None = None, original: Tensor | None = None
+    ) -> Tensor:
+        """e(x), as the explainer gives it; with smoothing, its mean over draws around x.
+
+        `original` are the unperturbed model's scores of x, if they are known already.
+        """
         if self.explainer is None:
             raise InputError("A score of explanations needs an explainer.")
         if smoothing is not None:
             return self.smoothed(x, targets, draws, smoothing)
         with torch.enable_grad():
-            given = (x.structure, self.learnt, self.training, x.present, self.original(x), self.answers)
+            clean = self.original(x) if original is None else original
+            given = (x.structure, self.learnt, self.training, x.present, clean, self.answers)
             context = self.problem.context(self.name, draws, self.budget.rows, *given)
             found = self.explainer.explain(self.view, x.values, targets, context)
         return self.blank(x, found.detach())
 
+    @property
+    def contrasts(self) -> bool:
+        """Whether the explainer compares this copy with the unperturbed model."""
+        return self.explainer is not None and self.explainer.contrasts and self.module is not self.problem.models[self.name].module
+
     @torch.no_grad()
     def original(self, x: Signals) -> Tensor | None:
         """The scores (R, K) of the unperturbed model, if the explainer compares a copy with it."""
-        own = self.problem.models[self.name].module
-        if self.explainer is None or not self.explainer.contrasts or self.module is own:
+        if not self.contrasts:
             return None
         view, parts = self.problem.view(self.name), list[Tensor]()
         self.budget.spend(len(x), 1, lambda part: parts.append(x[part].through(view)))
@@ -210,10 +220,18 @@ class Block:
         """The wanted readings of the unperturbed block, and always its inputs."""
         found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
         if wanted := what & OUTPUTS:
-            found |= self.outputs(lambda: self.reader, wanted, request, fingerprint.of_json([self.key, request.layer]))
+            found |= self.own_outputs(wanted, request)
         if Reads.EXPLANATION in what:
             found[Reads.EXPLANATION] = self.explanation(request)
         return found
+
+    def own_outputs(self, what: frozenset[Reads], request: Request) -> Readings:
+        """The outputs of the unperturbed model."""
+        return self.outputs(lambda: self.reader, what, request, fingerprint.of_json([self.key, request.layer]))
+
+    def scores(self, request: Request) -> Tensor:
+        """The scores (samples, K) of the unperturbed model, which explanations of all copies share."""
+        return self.own_outputs(frozenset({Reads.SCORES}), request)[Reads.SCORES].to(self.device)
 
     @torch.no_grad()
     def outputs(self, reader: Callable[[], Reader], what: frozenset[Reads], request: Request, key: str, passes: int = 0) -> Readings:
@@ -303,12 +321,14 @@ class Block:
     def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
         """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""
         chosen = self.targets if targets is None else targets
+        scores = self.scores(request) if reader.contrasts and reader.name == self.job.model and request.smoothing is None else None
         parts: list[Tensor] = []
 
         def some(part: slice) -> None:
             piece = ask[part]
             row = piece.row.to(self.device)
-            parts.append(reader.explanation(self.x[row], chosen[row], self.draws(request, piece), request.smoothing))
+            original = None if scores is None else scores[row]
+            parts.append(reader.explanation(self.x[row], chosen[row], self.draws(request, piece), request.smoothing, original))
             self.advance(len(piece) * weight(reader.cost))
 
         self.budget.spend(len(ask), self.rows_each * request.repeats, some)

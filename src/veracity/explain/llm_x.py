@@ -235,7 +235,7 @@ class LanguageModelExplainer(Explainer):
         settings = [self.llm.fingerprint, self.mode, self.length if self.mode == "generate" else START]
         about = [Asked(*one) for one in zip(prompts, words, self.questions(list(zip(prompts, words, strict=True))), strict=True)]
         keys = [fingerprint.of_json([settings, *one.question, list(one.words)]) for one in about]
-        known = {} if context.answers is None else dict(context.answers.get(list(dict.fromkeys(keys))))
+        known = {} if context.answers is None else dict(context.answers.get(list(dict.fromkeys(keys)), self.key))
         new = {key: one for key, one in zip(keys, about, strict=True) if key not in known}
         ordered = sorted(new.items(), key=lambda item: len(item[1].prompt))  # similar lengths go together
         for first in range(0, len(ordered), KEPT * self.batch):

@@ -93,7 +93,8 @@ def explanations_each(reader: Reader, space: RowWeightSpace, elements: Tensor, x
         return {Reads.EXPLANATION: form(in_rounds(copy, weights, len(rows)), rows.values, targets[part], context).detach()}
 
     def alone(copy: Reader, row: slice) -> Readings:
-        return {Reads.EXPLANATION: copy.with_lesson(classes=targets[row]).explanation(x[row], targets[row], draws[row])}
+        taught = copy.with_lesson(max(1, int(draws.draw[row.start])), targets[row])  # with the random numbers of the explanation
+        return {Reads.EXPLANATION: taught.explanation(x[row], targets[row], draws[row])}
 
     return read(reader, space, elements, x, rows_each, partial(together, form=form) if form else None, alone)[Reads.EXPLANATION]
 
