@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,17 @@ def test_scores_may_be_a_list_or_a_table_of_labels(tmp_path: Path) -> None:
     audit, _ = read(tmp_path / "audit.toml")
     assert list(audit.scores) == ["near", "wide"]
     assert not audit.companions
+
+
+def test_the_explainers_of_the_page_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    _, listed, labelled = re.findall(r"```toml\n(.*?)```", page, flags=re.S)
+    found = []
+    for number, explainers in enumerate((listed, labelled)):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(f'data = "small:labelled_series"\nscores = ["insertion"]\n{explainers}\n[models.net]\nbuild = "small:small_net"\n')
+        found.append(read(file)[0].prepare().problem.explainers)
+    assert found[0]["top_k"].k == 5
+    assert found[0]["top_k"].inner.name == "integrated_gradients"
+    assert found[1]["shap top 5"].inner.samples == 100
+    assert "ig top 5" in found[1]
