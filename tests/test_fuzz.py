@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random as randomness
+import subprocess
+import sys
 import time
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +26,29 @@ KINDS = tuple(running.KINDS)
 CASES = 120
 
 
+SCRIPT = """
+import json
+from dataclasses import asdict
+from fuzz import running
+
+found = running.run(range({cases}), seed=0, workers=2, kinds={kinds})
+print(json.dumps({{number: asdict(one) for number, one in found}}))
+"""
+
+
 @pytest.mark.subprocess
 def test_random_cases_end_in_a_result_or_in_one_sentence() -> None:
-    found = dict(running.run(range(CASES), seed=0, workers=2, kinds=KINDS))
+    """In a process of its own with one thread: workers are forked, and on some processors a fork of several threads hangs."""
+    here = Path(__file__).parent
+    settings = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    command = [sys.executable, "-c", SCRIPT.format(cases=CASES, kinds=KINDS)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=here.parent, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    found = {int(number): Outcome(**one) for number, one in json.loads(ended.stdout.splitlines()[-1]).items()}
     wrong = {number: one.findings for number, one in found.items() if one.findings}
     assert not wrong, running.summary(found, 0, 0.0, KINDS)
     assert len(found) == CASES

@@ -15,6 +15,8 @@ from veracity.core.registry import MODELS
 from veracity.core.settings import short_repr
 
 LIBRARY = "transformers."
+LONGEST = 200
+"""Paths up to this many letters are shown whole."""
 CLASSIFIER = "ForSequenceClassification"
 """How the classes of text classifiers end."""
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
@@ -118,7 +120,8 @@ def load_classifier(folder: str | Path) -> Loaded:
 
 def classifier_class(folder: str | Path) -> str:
     """The class of the classifier that a folder's config.json names; raises if there is none."""
-    shown, config = short_repr(str(folder)), Path(folder) / "config.json"
+    whole, config = str(folder), Path(folder) / "config.json"
+    shown = f"'{whole}'" if len(whole) <= LONGEST else short_repr(whole)
     if not os.path.exists(folder):  # unlike Path.exists, it takes names that no file can have
         raise InputError(f"There is no folder {shown}: pass the path of one on disk that holds config.json, weights and a tokenizer.")
     if not os.path.isdir(folder):
