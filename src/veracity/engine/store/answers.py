@@ -74,7 +74,7 @@ class StoredAnswers:
 
 
 def answer_notes(folder: RunFolder, explainers: Mapping[str, Explainer]) -> list[dict[str, str]]:
-    """How many answers of each explainer could not be used, as notes for the manifest; none for explainers that ask nobody."""
+    """How many answers of each explainer could not be used, as notes for the manifest; none for explainers without a language model."""
     asking = {label: one for label, one in explainers.items() if one.contrasts}
     stored, notes = StoredAnswers(folder), []
     if asking:

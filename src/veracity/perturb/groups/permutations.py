@@ -181,7 +181,7 @@ class TokenPermutations(GuidedSpace, Permutations):
         return torch.where(slot < count, first, slot)
 
     def move(self, elements: Tensor, signals: Signals) -> Signals:
-        """N permutations move gates and tokens; what does not exist stays, also if nobody steered them."""
+        """N permutations move gates and tokens; what does not exist stays where it is."""
         elements = elements if signals.present is None else self.steer(elements, signals.present.to(elements.device))
         return Signals(signals.blank(self.act(elements, signals.values)), self.carry(elements, signals.structure), signals.present)
 
