@@ -70,7 +70,7 @@ def main() -> None:
             if by_explainer.empty:
                 print(f"{score:26} undefined on both")
                 continue
-            worst = str((by_explainer["apart"] / by_explainer["size"]).idxmax())
+            worst = str((by_explainer["apart"] / by_explainer["size"].clip(lower=1e-12)).idxmax())
             row = by_explainer.index.get_loc(worst)
             apart, size = (float(by_explainer[name].to_numpy()[row]) for name in ("apart", "size"))
             found = f"largest difference {apart:8.1e} of {size:8.2g} ({worst})"

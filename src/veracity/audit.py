@@ -33,7 +33,7 @@ from veracity.engine.defaults import choose
 from veracity.engine.executors import Executor, as_executor, check_main
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
-from veracity.engine.memory import Budget
+from veracity.engine.memory import Budget, gpu_limit
 from veracity.engine.plan import plan, unfinished
 from veracity.engine.precision import check_resolution, strict_plan, strict_records
 from veracity.engine.preliminaries import (
@@ -142,11 +142,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def in_own_precision(method: F) -> F:
-    """A method of an audit, within the audit's precision."""
+    """A method of an audit, within the audit's precision, and within the memory of a GPU that it is given."""
 
     @wraps(method)
     def inside(self: Audit, *args: Any, **settings: Any) -> Any:
-        with in_precision(self.precision):
+        with in_precision(self.precision), gpu_limit(self.modules.values(), settings.get("memory")):
             return method(self, *args, **settings)
 
     return cast(F, inside)
@@ -280,8 +280,9 @@ class Audit:
                 told = replace(prepared, facts=tuple(lessons.facts), meanings=meanings_of(prepared.problem, prepared.budgets))
                 store.write_manifest(told.manifest(store))
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
+                runner = JobRunner(prepared.problem, store.root, prepared.budgets, None if memory is None else memory // workers)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
-                    chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))
+                    chosen.run(left, runner, JobProgress(advance))
                 if undefined := answer_notes(store, prepared.problem.explainers):
                     store.write_manifest({**store.manifest(), "notes": [*prepared.notes, *undefined]})
                 if self.precision != "float32":

@@ -55,11 +55,13 @@ KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
 
 @dataclass(frozen=True)
 class JobRunner:
-    """What a worker needs to run jobs: the problem, the folder for the results, and the row budget of each model."""
+    """What a worker needs to run jobs: the problem, the folder for the results, the row budget of each model, and the bytes of a GPU that
+    a worker may take (None for any number)."""
 
     problem: Problem
     folder: str
     budgets: dict[str, Budget]
+    memory: int | None = None
 
     def run(self, job: Job, advance: Callable[[int], None], later: Later | None = None) -> None:
         """Measure the job's cells and store each as it is finished; `advance` is told how many model passes were made.

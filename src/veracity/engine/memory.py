@@ -6,7 +6,8 @@ import gc
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -97,6 +98,32 @@ def row_bytes(model: nn.Module, row: Signals) -> int:
 def memory_for(device: torch.device) -> int:
     """The memory budget where none is given: 1 GiB on a CPU, half of what is free on a GPU."""
     return torch.cuda.mem_get_info(device)[0] // GPU_SHARE if device.type == "cuda" else CPU_MEMORY
+
+
+@contextmanager
+def gpu_limit(models: Iterable[Any], memory: int | None) -> Iterator[None]:
+    """Let torch take at most so many bytes more of the GPUs of the models meanwhile; None sets no limit.
+
+    Rows per call alone do not keep a run within its budget: for a few rows of large images, cuDNN's fastest convolutions want gigabytes of
+    work space. Within a limit, torch takes one that needs less.
+    """
+    gpus = gpus_of(models) if isinstance(memory, int) else []
+    found = {gpu: torch.cuda.get_per_process_memory_fraction(gpu) for gpu in gpus}
+    try:
+        for gpu in found:
+            torch.cuda.empty_cache()
+            total = torch.cuda.get_device_properties(gpu).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, (torch.cuda.memory_reserved(gpu) + (memory or 0)) / total), gpu)
+        yield
+    finally:
+        for gpu, fraction in found.items():
+            torch.cuda.set_per_process_memory_fraction(fraction, gpu)
+
+
+def gpus_of(models: Iterable[Any]) -> list[torch.device]:
+    """The GPUs that hold parameters of the models."""
+    parts = [part for model in models if isinstance(model, nn.Module) for part in model.parameters()]
+    return sorted({part.device for part in parts if part.is_cuda}, key=str)
 
 
 def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | None, workers: int = 1) -> Budget:

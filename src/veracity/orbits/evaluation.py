@@ -20,7 +20,7 @@ from veracity.core.models import as_device, to_device
 from veracity.core.settings import Inside, Whole, check_fields, short_repr
 from veracity.core.targets import Outputs, as_target, class_numbers
 from veracity.engine.admission import mixing_note
-from veracity.engine.memory import Budget
+from veracity.engine.memory import Budget, gpu_limit
 from veracity.engine.problem import Problem
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_about, as_tensor, as_whole, check_structure, labelled
@@ -95,7 +95,7 @@ class OrbitEvaluation:
             raise InputError(f"A run needs a folder to write to, such as run('runs/digits'), not {short_repr(folder)}.")
         store = RunFolder(str(folder))
         store.check_writable(Kind.ORBITS)
-        with threads(workers):
+        with threads(workers), gpu_limit(as_modules(self.models).values(), memory):
             plan = self.prepare(batch=batch, memory=memory, rows=known_rows(store))
             with store.writing():
                 with bar("checking stored files", store.count(), progress) as advance:

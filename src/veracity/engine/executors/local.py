@@ -27,6 +27,7 @@ import torch
 
 from veracity.core.errors import InputError, StoreError, error_text
 from veracity.engine.loop import JobRunner
+from veracity.engine.memory import gpu_limit
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress, weight
 from veracity.engine.store import RunFolder
@@ -351,14 +352,15 @@ def serve(pipe: Connection) -> None:
             pipe.send(Ready(error_text(error)))
             return
         pipe.send(Ready())
-        while True:
-            job: Job = pipe.recv()
-            try:
-                runner.run(job, ProgressPipe(pipe))
-            except StoreError as error:
-                pipe.send(Ended(str(error)))
-            else:
-                pipe.send(Ended())
+        with gpu_limit((model.module for model in runner.problem.models.values()), runner.memory):
+            while True:
+                job: Job = pipe.recv()
+                try:
+                    runner.run(job, ProgressPipe(pipe))
+                except StoreError as error:
+                    pipe.send(Ended(str(error)))
+                else:
+                    pipe.send(Ended())
 
 
 class ProgressPipe:
