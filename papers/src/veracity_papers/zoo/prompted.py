@@ -31,7 +31,7 @@ class PromptedClassifier(nn.Module):
     def __init__(self, lm: Any, answers: tuple[int, int]) -> None:
         super().__init__()
         self.lm, self.answers = lm, answers
-        self.register_buffer("bias", torch.zeros(()))
+        self.register_buffer("bias", torch.zeros((), device=device_of(lm)))
 
     @property
     def config(self) -> Any:
@@ -102,10 +102,10 @@ def prompted(name: str, lm: Any, tokenizer: Any, layers: Sequence[int] | None = 
     return CausalLM(name, model, tokenizer, tuple(f"{inner}.{number}" for number in (range(count) if layers is None else layers)))
 
 
-def smollm2(device: str = "cpu", calibration: int = 100, length: int = 256) -> CausalLM:
-    """SmolLM2-135M as a classifier of reviews, balanced on training reviews."""
+def smollm2(device: str | None = None, calibration: int = 100, length: int = 256) -> CausalLM:
+    """SmolLM2-135M as a classifier of reviews, balanced on training reviews; on a GPU if there is one, or on the given device."""
     loaded = load_smollm2()
-    found = prompted("smollm2", loaded.model.to(device), loaded.tokenizer)
+    found = prompted("smollm2", loaded.model if device is None else loaded.model.to(device), loaded.tokenizer)
     ids, _ = review_prompts(loaded.tokenizer, "train", calibration, length)
     balance(found.model, ids, int(loaded.tokenizer.pad_token_id or loaded.tokenizer.eos_token_id))
     return found
