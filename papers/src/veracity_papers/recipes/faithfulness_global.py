@@ -27,6 +27,7 @@ from veracity_papers.data import files
 from veracity_papers.recipes.faithfulness_methods import PAPER, SIGMA, TASKS, first_two, local_methods
 from veracity_papers.recipes.imagenet import photographs
 from veracity_papers.recipes.published import published
+from veracity_papers.recipes.seeds import paired_over_seeds
 
 METHODS = ("maco", "fourier", "deep-viz")
 STORED = {"maco-50": "maco", "fourier-50": "fourier", "deep-viz-50": "act-max"}
@@ -207,11 +208,17 @@ def imagenet_amplitude() -> Tensor | None:
 
 
 def local_and_global(results: Mapping[str, Result]) -> pd.DataFrame:
-    """One row per data set and method: the mean score over seeds of each way to measure it, the published one, and distortions by level."""
+    """One row per data set and method: the mean score over seeds of each way to measure it, the published one, and distortions by level.
+
+    `minus restarted` is what common random numbers change, with a 95 % interval over samples and seeds.
+    """
     found: dict[tuple[str, str], dict[str, list[Any]]] = {}
+    seeds: dict[str, list[Result]] = {}
     for audit, result in results.items():
         data, way = (audit.rsplit("-", 1)[0].removesuffix("-public"), "public" if "-public-" in audit else "")
         score = next(iter(result.manifest["score_specs"]))
+        if not way:
+            seeds.setdefault(data, []).append(result)
         rows = {row.explainer: row for row in result.rows}
         for one in result.series:
             if not one.explainer:
@@ -223,13 +230,25 @@ def local_and_global(results: Mapping[str, Result]) -> pd.DataFrame:
             row.setdefault(f"{column} levels", []).append(distortion_levels(as_score(result.manifest["score_specs"][score]["spec"]), one))
             row.setdefault("no response", []).append(rows[one.explainer].no_response)
             row.setdefault("kind", []).append(kind_of(method, rows[one.explainer].control))
-    lines = [line(*key, row) for key, row in found.items()]
-    return pd.DataFrame([*lines, *(mean_line(data, kind, lines) for data in dict.fromkeys(key[0] for key in found) for kind in KINDS)])
+    lines = [{**line(*key, row), **restart(seeds.get(key[0], []), key[1])} for key, row in found.items()]
+    means = [mean_line(data, kind, lines) for data in dict.fromkeys(key[0] for key in found) for kind in KINDS]
+    return pd.DataFrame([*lines, *(one for one in means if one)])
+
+
+def restart(results: Sequence[Result], method: str) -> dict[str, float]:
+    """The difference between common random numbers and a restart for every copy, over samples and seeds; empty for other methods."""
+    both = (method, f"{method}{RESTARTED}")
+    if not results or not all(set(both) <= {one.explainer for one in result.series} for result in results):
+        return {}
+    found = paired_over_seeds(results, "fast_gef", *both)
+    return {"minus restarted": found.value, "minus restarted low": found.low, "minus restarted high": found.high}
 
 
 def mean_line(data: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The mean scores of all local or all global methods on a data set (Figure 8C)."""
     same = [one for one in lines if (one["data"], one["kind"]) == (data, kind)]
+    if not same:
+        return {}
     shown: dict[str, Any] = {"data": data, "method": f"mean of {len(same)}", "kind": kind}
     for column in (*WAYS, "published"):
         known = [one[column] for one in same if np.isfinite(one[column])]

@@ -20,10 +20,12 @@ from veracity.measure import cosine_distance
 from veracity.recipe import Scale, recipe
 from veracity.results import Result
 from veracity.scores import FastGEF
+from veracity.statistics.crossed import crossed_interval
 from veracity.studies.several import Audits
 from veracity.studies.sparse_features import sae_report, sparsity_correlation
 from veracity_papers.data import files
 from veracity_papers.recipes.faithfulness_methods import PAPER
+from veracity_papers.recipes.seeds import over_seeds, paired_over_seeds
 from veracity_papers.zoo.language_models import (
     VILLES,
     VILLES_LAYER,
@@ -46,7 +48,7 @@ WIDTHS = (256, 1024)
 @dataclass(frozen=True)
 class Effort:
     """How many texts are explained, how many copies there are of each level (and fewer beside them, as published), the models of town
-    names, and the layers of stories260K with the widths of their autoencoders."""
+    names, the layers of stories260K with the widths of their autoencoders, and the seeds."""
 
     samples: int
     copies: int
@@ -55,12 +57,13 @@ class Effort:
     layers: tuple[int, ...]
     widths: tuple[int, ...]
     sigma: float | None = None
+    seeds: int = 1
 
 
 EFFORTS = {
     Scale.SMOKE: Effort(6, 2, None, ("d16",), (0, 4), (256,), sigma=0.3),
     Scale.SMALL: Effort(64, 5, None, tuple(VILLES), (0, 1, 2, 3, 4), WIDTHS),
-    Scale.PAPER: Effort(250, 5, 3, tuple(VILLES), (0, 1, 2, 3, 4), WIDTHS),
+    Scale.PAPER: Effort(250, 5, 3, tuple(VILLES), (0, 1, 2, 3, 4), WIDTHS, seeds=5),
 }
 
 
@@ -71,7 +74,7 @@ def faithfulness_sae(folder: Path, scale: Scale) -> Audits:
     Three models of town names with their authors' autoencoders, and stories260K with autoencoders of two widths for each of its five
     layers. The next token is explained by the features of a layer at the last token. The summary has paired differences, the quality
     of every autoencoder, and the correlation of sparsity and Fast-GEF. Small: 64 texts. Paper: 250 texts, 5 copies of each level, and
-    the 3 of the paper as `fast_gef_3`.
+    the 3 of the paper as `fast_gef_3`; five seeds, of which each has noise and random encoders of its own.
     """
     effort = EFFORTS[scale]
     audits: dict[str, Audit] = {}
@@ -79,15 +82,24 @@ def faithfulness_sae(folder: Path, scale: Scale) -> Audits:
     for name in effort.towns:
         language = load_villes(name)
         inputs, encoders = town_prefixes(language, effort.samples), {(VILLES_LAYER, 0): villes_sae(name)}
-        audits[language.name] = layer_audit(language, inputs, encoders, effort)
+        audits |= seeded_audits(layer_audit(language, inputs, encoders, effort), language.name, effort.seeds)
         quality[language.name] = sae_report(features(language, encoders), language.model, inputs)
     stories = load_stories()
     told = story_prefixes(stories, effort.samples)
     trained = {(stories.layers[layer], width): stories_sae(layer, width) for layer in effort.layers for width in effort.widths}
-    audits[stories.name] = layer_audit(stories, told, trained, effort)
+    audits |= seeded_audits(layer_audit(stories, told, trained, effort), stories.name, effort.seeds)
     quality[stories.name] = sae_report(features(stories, trained), stories.model, told, skip=1)
     title = "Are sparse autoencoders more faithful than encoders that learnt nothing?"
     return Audits(audits=audits, title=title, summary=partial(summary, quality=quality))
+
+
+def seeded_audits(audit: Audit, name: str, seeds: int) -> dict[str, Audit]:
+    """The audit under its name, or once for each seed.
+
+    >>> list(seeded_audits(Audit(models={}, inputs=[]), "villes", 2))
+    ['villes-0', 'villes-1']
+    """
+    return {name: audit} if seeds == 1 else {f"{name}-{seed}": replace(audit, seed=seed) for seed in range(seeds)}
 
 
 REVIEWS = {Scale.SMOKE: (4, 64), Scale.SMALL: (32, 128), Scale.PAPER: (250, 256)}
@@ -158,30 +170,52 @@ def layer_audit(
 
 
 def summary(results: Mapping[str, Result], quality: Mapping[str, pd.DataFrame] | None = None) -> pd.DataFrame:
-    """One row per autoencoder: its Fast-GEF and those of its controls, paired differences with 95 % intervals that hold together for
-    an autoencoder and its controls, the correlation of Fast-GEF and sparsity, and the autoencoder's quality."""
-    rows = []
-    for name, result in results.items():
-        table = result.table()
-        mine = table[table["score"] == "fast_gef"]
-        values = dict(zip(map(str, mine["explainer"]), map(float, mine["value"]), strict=True))
-        asked = list(result.manifest["spec"]["explainers"])
-        accuracy = next(iter(result.manifest["models"].values()))["accuracy"]
-        sparse = sparsity_correlation(result, explainers=asked).set_index("explainer")
-        for label in asked:
-            labels = {suffix: control_of(label, suffix, values) for suffix in CONTROLS}
-            apart = result.differences("fast_gef", among=[label, *labels.values()])
-            row: dict[str, Any] = {"audit": name, "explainer": label, "fast_gef": values[label]}
-            for suffix, control in labels.items():
-                row |= {suffix: values[control], **gap(apart, label, control, suffix)}
-            row |= {"sparsity": sparse.loc[label, "correlation"], "sparsity_low": sparse.loc[label, "low"]}
-            row |= {"sparsity_high": sparse.loc[label, "high"], "accuracy": accuracy}
-            rows.append({**row, **own_quality(quality, name, label)})
-        if "all" in sparse.index:
-            every = sparse.loc["all"]
-            both = {"sparsity": every["correlation"], "sparsity_low": every["low"], "sparsity_high": every["high"]}
-            rows.append({"audit": name, "explainer": "all layers", **both})
-    return pd.DataFrame(rows)
+    """One row per autoencoder: its Fast-GEF and those of its controls, paired differences with 95 % intervals, the correlation of
+    Fast-GEF and sparsity, and the autoencoder's quality.
+
+    Of several seeds, values are means, intervals allow for other seeds too, and the correlation is that of the first seed. Of one
+    seed, the intervals of an autoencoder and its controls hold together.
+    """
+    models: dict[str, list[Result]] = {}
+    for result in results.values():
+        models.setdefault(next(iter(result.manifest["models"])), []).append(result)
+    return pd.DataFrame([row for name, seeds in models.items() for row in model_rows(name, seeds, quality)])
+
+
+def model_rows(name: str, seeds: Sequence[Result], quality: Mapping[str, pd.DataFrame] | None) -> list[dict[str, Any]]:
+    """The rows of one language model."""
+    result = seeds[0]
+    known = dict.fromkeys(row.explainer for row in result.rows if row.explainer is not None)
+    asked = list(result.manifest["spec"]["explainers"])
+    accuracy = next(iter(result.manifest["models"].values()))["accuracy"]
+    sparse = sparsity_correlation(result, explainers=asked).set_index("explainer")
+    rows: list[dict[str, Any]] = []
+    for label in asked:
+        labels = {suffix: control_of(label, suffix, known) for suffix in CONTROLS}
+        row: dict[str, Any] = {"audit": name, "explainer": label, "seeds": len(seeds), "fast_gef": mean_value(seeds, label)}
+        apart = result.differences("fast_gef", among=[label, *labels.values()]) if len(seeds) == 1 else None
+        for suffix, control in labels.items():
+            row |= {suffix: mean_value(seeds, control)}
+            row |= gap(apart, label, control, suffix) if apart is not None else gap_over_seeds(seeds, label, control, suffix)
+        row |= {"sparsity": sparse.loc[label, "correlation"], "sparsity_low": sparse.loc[label, "low"]}
+        row |= {"sparsity_high": sparse.loc[label, "high"], "accuracy": accuracy}
+        rows.append({**row, **own_quality(quality, name, label)})
+    if "all" in sparse.index:
+        every = sparse.loc["all"]
+        both = {"sparsity": every["correlation"], "sparsity_low": every["low"], "sparsity_high": every["high"]}
+        rows.append({"audit": name, "explainer": "all layers", **both})
+    return rows
+
+
+def mean_value(seeds: Sequence[Result], label: str) -> float:
+    """The mean Fast-GEF over samples and seeds."""
+    return crossed_interval(over_seeds(seeds, "fast_gef", label)).value
+
+
+def gap_over_seeds(seeds: Sequence[Result], label: str, control: str, suffix: str) -> dict[str, float]:
+    """The difference of the autoencoder and a control over samples and seeds."""
+    found, short = paired_over_seeds(seeds, "fast_gef", label, control), suffix.split()[0]
+    return {f"minus {short}": found.value, f"minus {short} low": found.low, f"minus {short} high": found.high}
 
 
 def own_quality(quality: Mapping[str, pd.DataFrame] | None, name: str, label: str) -> dict[str, float]:
