@@ -85,6 +85,27 @@ def check_bucket(fs: Any, path: str) -> None:
         raise no_bucket(path) from error
 
 
+def listing(fs: Any, path: str, prefix: str = "") -> list[str]:
+    """The objects and folders of a folder whose names start with a prefix: one request for each thousand of them."""
+    if not on_s3(fs):
+        return [str(entry) for entry in fs.ls(path, detail=False)]
+    bucket, key, _ = fs.split_path(path)
+    found: list[str] = []
+    page: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/{prefix}", "Delimiter": "/"}
+    while True:
+        answer = fs.call_s3("list_objects_v2", **page)
+        found += [one["Key"] for one in answer.get("Contents", ())] + [one["Prefix"] for one in answer.get("CommonPrefixes", ())]
+        if not answer.get("IsTruncated"):
+            return found
+        page["ContinuationToken"] = answer["NextContinuationToken"]
+
+
+def content(fs: Any, path: str) -> bytes:
+    """A whole object in one request; s3fs would ask for its size first, to read parts of it side by side."""
+    data: bytes = fs.cat_file(path, max_concurrency=1) if on_s3(fs) else fs.cat_file(path)
+    return data
+
+
 def create(fs: Any, path: str, data: bytes) -> bool:
     """Put an object unless there is one; says whether this put made it."""
     with explained(path):
@@ -133,6 +154,6 @@ def seen(fs: Any, path: str) -> Seen | None:
             bucket, key, _ = fs.split_path(path)
             found = fs.call_s3("head_object", Bucket=bucket, Key=key)
             clock = parsedate_to_datetime(found["ResponseMetadata"]["HTTPHeaders"]["date"])
-            return Seen(fs.cat_file(path), found["ETag"], max(0.0, (clock - found["LastModified"]).total_seconds()))
+            return Seen(content(fs, path), found["ETag"], max(0.0, (clock - found["LastModified"]).total_seconds()))
     except FileNotFoundError:
         return None

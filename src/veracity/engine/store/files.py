@@ -123,12 +123,8 @@ class Files:
         """The finished files of a folder whose names start with a prefix; a bucket lists only those."""
         path = self.folder(folder)
         try:
-            if self.local or not prefix:
-                with self.told(path):
-                    found = self.fs.ls(path, detail=False)
-            else:
-                with self.told(path):
-                    found = self.fs.find(path, maxdepth=1, prefix=prefix)
+            with self.told(path):
+                found = self.fs.ls(path, detail=False) if self.local else buckets.listing(self.fs, path, prefix)
         except (FileNotFoundError, NotADirectoryError):
             return []
         names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found)
@@ -154,7 +150,7 @@ class Files:
         """
         if not self.local:
             with self.told(self.path(name)):
-                data: bytes = self.fs.cat_file(self.path(name))
+                data: bytes = buckets.content(self.fs, self.path(name))
             return data
         with open(os.open(self.regular(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as handle:
             check_regular(os.fstat(handle.fileno()), self.path(name), largest)
@@ -222,8 +218,9 @@ class Files:
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
+        on_s3 = not self.local and buckets.on_s3(self.fs)  # where removing what is not there is no error
         try:
-            if self.exists(name) or (self.local and os.path.lexists(self.path(name))):
+            if on_s3 or self.exists(name) or (self.local and os.path.lexists(self.path(name))):
                 with self.told(self.path(name)):
                     self.fs.rm_file(self.path(name))
         except FileNotFoundError:
@@ -235,7 +232,7 @@ class Files:
         """The names of all files and folders in the root, also hidden ones, except what a killed writer left."""
         try:
             with self.told(self.root):
-                found = self.fs.ls(self.root, detail=False)
+                found = self.fs.ls(self.root, detail=False) if self.local else buckets.listing(self.fs, self.root)
         except FileNotFoundError:
             return set()
         names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found}

@@ -118,7 +118,7 @@ class RunFolder:
     def _said_by(self, name: str) -> dict[str, Any]:
         """What a sealed file holds; nothing if it is not there or is damaged."""
         try:
-            return unsealed(self.files.read(name, LARGEST)) if self.files.exists(name) else {}
+            return unsealed(self.files.read(name, LARGEST))
         except Unreachable:
             raise
         except (ValueError, OSError, StoreError):
