@@ -98,6 +98,8 @@ def audit(
     batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
     memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
     executor: str | None = typer.Option(None, help="Where jobs run; by default in worker processes. See: veracity ls executors"),
+    address: str | None = typer.Option(None, help="With --executor ray, the cluster's head, such as 10.0.0.1:6379; auto by default."),
+    gpus: float | None = typer.Option(None, help="With --executor ray, GPUs per job, such as 0.25."),
     scores: str | None = typer.Option(None, help="A preset or names with commas, instead of the file's scores. See: veracity ls presets"),
     shard: str | None = typer.Option(None, help="Do a share of the jobs beside other shards, such as 3/16; auto: whatever is free."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
@@ -106,6 +108,7 @@ def audit(
     started = time.perf_counter()
     with resumable():
         from veracity.cli import audit_file
+        from veracity.core.registry import EXECUTORS
         from veracity.engine.store.writers import run_from
 
         asked, named = audit_file.read(file)
@@ -113,13 +116,19 @@ def audit(
         asked = replace(asked, about={**asked.about, "file": file.name})
         if scores is not None:
             asked = replace(asked, scores=[one.strip() for one in scores.split(",")] if "," in scores else scores)
+        where = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
+        if where and executor is None:
+            raise SpecError(f"--{next(iter(where))} belongs to an executor: add --executor ray.")
         crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
+        if executor == "ray":
+            crew = workers or 1  # every job has a budget of its own
         asked = asked.on(device)
         if dry_run:
             Console().print("\n".join(asked.forecast(folder, workers=crew, batch=batch, memory=budget).lines()))
             return
         with run_from(file):
-            result = asked.run(folder, workers=crew, executor=executor, batch=batch, memory=budget, shard=shard)
+            chosen = EXECUTORS.build({"name": executor, **where}) if where else executor
+            result = asked.run(folder, workers=crew, executor=chosen, batch=batch, memory=budget, shard=shard)
         if shard is not None:
             took = time.perf_counter() - started
             Console().print(f"Shard {shard}: {took:.0f} s. {result.progress.sentence()} At the end: veracity join {folder}", soft_wrap=True)
