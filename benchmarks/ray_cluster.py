@@ -32,7 +32,7 @@ from veracity.perturb import CyclicShift
 
 TOKEN = secrets.token_hex(16)
 """What processes must know to take part; one for all clusters, since Ray reads it once."""
-START = 60.0
+START = 120.0
 """Seconds that a part of the cluster has to start."""
 
 
@@ -59,7 +59,7 @@ def audit(samples: int, draws: int = 8) -> Audit:
 def free_port() -> int:
     """A port that nobody listens at."""
     with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
+        found.bind(("127.0.1.1", 0))
         return int(found.getsockname()[1])
 
 
@@ -68,13 +68,14 @@ class Cluster:
 
     def __init__(self, folder: str) -> None:
         self.folder, self.port = folder, free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"127.0.1.1:{self.port}"
         self.parts: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = {
             **os.environ,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": TOKEN,
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_raylet_start_wait_time_s": "120",
             "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
             "OMP_NUM_THREADS": "1",
         }
@@ -88,13 +89,13 @@ class Cluster:
 
     def start_head(self) -> None:
         """Start the head, without CPUs."""
-        where = ("--port", str(self.port), "--node-ip-address", "127.0.0.1", "--temp-dir", self.folder)
+        where = ("--port", str(self.port), "--node-ip-address", "127.0.1.1", "--temp-dir", self.folder)
         self.start("head", "--head", "--num-cpus", "0", "--include-dashboard=false", "--object-store-memory", str(100 << 20), *where)
         until(lambda: listens(self.port), "the head")
 
     def start_node(self, number: int) -> None:
         """Start a node with one CPU."""
-        where = ("--address", self.address, "--node-ip-address", f"127.0.0.{number + 1}")
+        where = ("--address", self.address, "--node-ip-address", f"127.0.1.{number + 1}")
         self.start(f"node {number}", "--num-cpus", "1", "--object-store-memory", str(100 << 20), *where)
 
     def nodes(self, count: int) -> None:
@@ -165,8 +166,11 @@ def cluster(nodes: int) -> Iterator[Cluster]:
             found.start_head()
             for number in range(1, nodes + 1):
                 found.start_node(number)
-            found.nodes(nodes)
+                found.nodes(number)
             yield found
+        except TimeoutError as error:
+            logs = {path.name: path.read_text(errors="replace")[-1500:] for path in Path(folder).glob("*.log")}
+            raise TimeoutError(f"{error}: {logs}") from error
         finally:
             for name in list(found.parts):
                 found.stop(name)
@@ -179,7 +183,7 @@ def listens(port: int) -> bool:
     """Whether somebody listens at a port."""
     with socket.socket() as found:
         found.settimeout(1.0)
-        return found.connect_ex(("127.0.0.1", port)) == 0
+        return found.connect_ex(("127.0.1.1", port)) == 0
 
 
 def until(ready: Callable[[], Any], what: str, patience: float = START) -> None:
@@ -253,9 +257,9 @@ def kills(samples: int) -> None:
                     for name in list(found.parts):
                         found.stop(name)
                     found.start_head()
-                    found.start_node(1)
-                    found.start_node(2)
-                    found.nodes(2)
+                    for number in (1, 2):
+                        found.start_node(number)
+                        found.nodes(number)
                 if code:
                     second = command(samples, folder, found.address)
                     again = f", same command again: exit code {second.wait(timeout=150)}"
