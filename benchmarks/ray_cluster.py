@@ -232,16 +232,16 @@ def speed(samples: int) -> None:
                 print(f"{nodes} nodes: {took:.1f} s; same table: {mine.equals(table)}; {found.memory() / 2**20:.0f} MiB", flush=True)
 
 
-def kills(samples: int) -> None:
+PARTS = {"worker": ("ray::run_job", "node 1"), "node": ("raylet/raylet", "node 2"), "head": ("gcs_server", "head")}
+"""What is killed: a word in the process's command, and the part of the cluster that it belongs to."""
+
+
+def kills(samples: int, only: str | None) -> None:
     """Kill a worker, a node and the head's control process in the middle of a run."""
     with tempfile.TemporaryDirectory() as scratch:
         _, table = timed(samples, f"{scratch}/inline")
         with cluster(2) as found:
-            for what, word, part in (
-                ("worker", "ray::run_job", "node 1"),
-                ("node", "raylet/raylet", "node 2"),
-                ("head", "gcs_server", "head"),
-            ):
+            for what, (word, part) in ((name, PARTS[name]) for name in PARTS if only in (None, name)):
                 folder = f"{scratch}/{what}"
                 process = command(samples, folder, found.address)
                 while len(cells(folder)) < 6 or not found.processes(word, part):
@@ -284,9 +284,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["speed", "kills"])
     parser.add_argument("--samples", type=int, default=1500)
+    parser.add_argument("--only", choices=["worker", "node", "head"])
     given = parser.parse_args()
     torch.set_num_threads(1)
-    (speed if given.what == "speed" else kills)(given.samples)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # so that the cluster is ended
+    speed(given.samples) if given.what == "speed" else kills(given.samples, given.only)
 
 
 if __name__ == "__main__":
