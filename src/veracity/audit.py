@@ -276,6 +276,7 @@ class Audit:
             given: dict[str, Any] = {"workers": workers, "executor": executor, "batch": batch, "memory": memory, "shard": shard}
             return self.complete.run(folder, **given, progress=progress)
         chosen, share = as_executor(executor, workers), None if shard is None else Share.of(shard)
+        chosen.check()
         store = RunFolder(str(folder))
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}

@@ -129,6 +129,7 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRay], None]:
             yield fake
 
         monkeypatch.setattr(cluster, "connected", connected)
+        monkeypatch.setattr(Ray, "check", lambda self: None)
         monkeypatch.setitem(__import__("sys").modules, "ray", fake)
         cluster.RUNNERS.clear()
 
@@ -243,6 +244,42 @@ def test_the_command_line_says_what_belongs_to_an_executor(tmp_path: Path, capsy
     assert "--address belongs to an executor: add --executor ray." in " ".join(capsys.readouterr().err.split())
     assert code("audit", file, "--executor", "inline", "--gpus", "0.5") == 2
     assert "gpus" in capsys.readouterr().err
+
+
+class Refusing:
+    """A Ray that cannot connect."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **settings: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionError("Failed to connect\nlong story"), r"^Something listens at '127.*Failed to connect.: is this the port"),
+        (RuntimeError("Version mismatch: The cluster was started with:\n Ray: 2.40.0"), r"refused this process: Version mismatch"),
+    ],
+)
+def test_a_head_that_takes_no_connection_is_said_in_one_sentence(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", Refusing(error))
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        with pytest.raises(InputError, match=words), cluster.connected("127.0.0.1:{1}".format(*server.getsockname())):
+            pass
+
+
+def test_a_wrong_address_is_refused_before_anything_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", Refusing(RuntimeError()))
+    with pytest.raises(InputError, match="There is no Ray cluster at"):
+        run(tmp_path / "run", Ray(address=f"127.0.0.1:{free_port()}"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_ray_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

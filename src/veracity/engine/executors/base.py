@@ -18,6 +18,9 @@ class Executor(Component, ABC):
 
     role = "executor"
 
+    def check(self) -> None:
+        """Raise at once, before anything is prepared, if jobs could not run."""
+
     @abstractmethod
     def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
         """Run every job once: `runner.run(job, partial(progress.advance, job))`, then `progress.finish(job)`.

@@ -53,6 +53,11 @@ class Ray(Executor):
     cpus: Positive = 1
     gpus: NonNegative | None = None
 
+    def check(self) -> None:
+        """Raise if Ray is missing, or nothing answers at the address."""
+        if not imported().is_initialized():
+            check_address(self.address)
+
     def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
         """Give out the jobs until none is left."""
         if jobs:
@@ -187,13 +192,19 @@ def run_job(given: Sequence[Any], about: Expected, job: Job) -> None:
         runner.run(job, lambda passes: None)
 
 
-@contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """Ray, connected to a cluster; the connection is closed afterwards unless it was there before."""
+def imported() -> Any:
+    """Ray, or the error that says how to get it."""
     try:
         import ray
     except ImportError as error:
         raise InputError("The executor 'ray' needs Ray: pip install 'veracity[ray]'.") from error
+    return ray
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, connected to a cluster; the connection is closed afterwards unless it was there before."""
+    ray = imported()
     if ray.is_initialized():
         yield ray
         return
@@ -201,8 +212,8 @@ def connected(address: str) -> Iterator[Any]:
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False if address == "local" else None)
     except ConnectionError as error:
-        raise no_cluster(address, error) from error
-    except Exception as error:  # versions that differ, a wrong token, a cluster that does not answer
+        raise (refused(address, error) if named(address) else no_cluster(address, error)) from error
+    except Exception as error:  # such as another version of Ray or Python
         raise InputError(f"The Ray cluster at '{address}' refused this process: {first_line(error)}") from error
     try:
         yield ray
@@ -212,16 +223,30 @@ def connected(address: str) -> Iterator[Any]:
 
 def check_address(address: str) -> None:
     """Raise if nothing answers at an address; Ray itself would wait for a minute."""
-    place = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
-    host, _, port = place.removeprefix("ray://").rpartition(":")
-    if place in ("", "auto", "local"):
+    place = named(address)
+    if not place:
         return
+    host, _, port = place.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise InputError(f"'{place}' is no address of a Ray cluster: give host:port, such as '10.0.0.1:6379', 'auto' or 'local'.")
     try:
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
     except (OSError, OverflowError) as error:
         raise no_cluster(place, error) from error
+
+
+def named(address: str) -> str:
+    """The host and port that an address stands for; "" if Ray has to find or start the cluster."""
+    place = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+    return "" if place in ("auto", "local") else place
+
+
+def refused(address: str, error: Exception) -> InputError:
+    """The error for an address that answers and takes no connection."""
+    return InputError(
+        f"Something listens at '{address}', but Ray cannot connect to it ({first_line(error)}): is this the port of a Ray head, and is "
+        "$RAY_AUTH_TOKEN the token of that cluster?"
+    )
 
 
 def no_cluster(address: str, error: Exception) -> InputError:
