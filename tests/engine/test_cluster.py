@@ -263,7 +263,10 @@ class Refusing:
     ("error", "words"),
     [
         (ConnectionError("Failed to connect\nlong story"), r"^Something listens at '127.*Failed to connect.: is this the port"),
-        (RuntimeError("Version mismatch: The cluster was started with:\n Ray: 2.40.0"), r"refused this process: Version mismatch"),
+        (
+            RuntimeError("Version mismatch: The cluster was started with:\n Ray: 2.40.0"),
+            r"refused this process: Version mismatch: .* Ray: 2\.40\.0$",
+        ),
     ],
 )
 def test_a_head_that_takes_no_connection_is_said_in_one_sentence(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:

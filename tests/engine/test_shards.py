@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +131,16 @@ def test_a_shard_is_refused_beside_a_plain_run(place: str) -> None:
     store = RunFolder(place)
     with store.writing(), pytest.raises(StoreError, match="is being written by process"):
         run(place, "1/2")
+
+
+def test_a_shard_waits_for_one_that_plans_and_for_a_holder_that_has_not_given_its_name(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    threading.Timer(0.4, os.pwrite, (descriptor, b"shard 1/2 (process 1 on elsewhere)", 0)).start()
+    threading.Timer(1.2, os.close, (descriptor,)).start()
+    began = time.monotonic()
+    with pytest.warns(Note, match="Waiting until shard 1/2"), RunFolder(str(tmp_path)).writing("2/2"):
+        assert time.monotonic() - began > 1
 
 
 def test_a_shard_beside_others_must_plan_the_same(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def connected(address: str) -> Iterator[Any]:
     except ConnectionError as error:
         raise (refused(address, error) if named(address) else no_cluster(address, error)) from error
     except Exception as error:  # such as another version of Ray or Python
-        raise InputError(f"The Ray cluster at '{address}' refused this process: {first_line(error)}") from error
+        raise InputError(f"The Ray cluster at '{address}' refused this process: {' '.join(str(error).split())[:300]}") from error
     try:
         yield ray
     finally:

@@ -22,6 +22,9 @@ from veracity.engine.store.shards import runs, this_machine
 RENEW, EXPIRED = 10.0, 60.0
 """Seconds between two renewals, and the age at which a lease is nobody's any more."""
 
+UNKNOWN = "another process"
+"""A holder that has not given its name yet."""
+
 
 class Taken(Exception):
     """Another process holds the folder."""
@@ -54,7 +57,7 @@ class Lease:
                 buckets.create(self.fs, self.path, content) if found is None else buckets.replace(self.fs, self.path, content, found.tag)
             )
             if not taken:
-                raise Taken("another process")
+                raise Taken(UNKNOWN)
         self.keep(content)
 
     def keep(self, content: bytes) -> None:
@@ -121,7 +124,7 @@ def holder(found: buckets.Seen) -> str:
     said = fields(found.data)
     pid = said.get("pid")
     gone = bool(said.get("machine")) and said.get("machine") == this_machine() and isinstance(pid, int) and not runs(pid)
-    return "" if gone or found.age > EXPIRED else str(said.get("who") or "another process")
+    return "" if gone or found.age > EXPIRED else str(said.get("who") or UNKNOWN)
 
 
 def lease_owner(fs: Any, path: str) -> str:

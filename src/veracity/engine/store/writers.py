@@ -31,15 +31,15 @@ from pathlib import Path
 from veracity.core.errors import StoreError, warn
 from veracity.engine.store import records
 from veracity.engine.store.files import Files
-from veracity.engine.store.leases import Taken, held_in_bucket, lease_owner
+from veracity.engine.store.leases import UNKNOWN, Taken, held_in_bucket, lease_owner
 from veracity.engine.store.manifest import MANIFEST
 from veracity.engine.store.shards import DEAD, in_words, living, this_process
 
 LOCK = "lock"
 TRIES, PAUSE = 20, 0.01
 """How often a writer tries, and the seconds in between: a reader that looks for a writer holds the lock for a moment."""
-TURN = 0.5
-"""Seconds between two tries of a shard that waits for its turn."""
+TURN, PATIENCE = 0.5, 10
+"""Seconds between two tries of a shard that waits for its turn, and the tries after which a holder should have given its name."""
 SHARD = "shard "
 """How the name of a writer begins that is a shard."""
 
@@ -51,6 +51,7 @@ def hold(files: Files, shard: str = "") -> Iterator[None]:
     A `shard` waits for other shards to have planned. A run that is none is refused while shards are at work.
     """
     name = f"{SHARD}{shard} ({this_process()})" if shard else this_process()
+    told = False
     with ExitStack() as held:
         for attempt in count():
             lock = _held_on_disk(files, name) if files.local else held_in_bucket(files.fs, files.path(LOCK), name)
@@ -58,12 +59,14 @@ def hold(files: Files, shard: str = "") -> Iterator[None]:
                 held.enter_context(lock)
                 break
             except Taken as taken:
-                if not shard or not taken.who.startswith(SHARD):
+                known = taken.who != UNKNOWN or attempt >= PATIENCE
+                if not shard or (known and not taken.who.startswith(SHARD)):
                     raise StoreError(
                         f"The run folder {files.root} is being written by {taken.who}: wait for it or choose another folder."
                         + (f" {taken.hint}" if taken.hint else "")
                     ) from None
-                if attempt == 0:
+                if known and not told:
+                    told = True
                     warn(f"Waiting until {taken.who} has planned, calibrated and trained: the others then use what it stored.")
                 time.sleep(TURN)
         others = {} if shard else living(files)
@@ -98,7 +101,7 @@ def _writer_on_disk(files: Files) -> str:
 
 def lock_owner(descriptor: int) -> str:
     """The process that holds an open lock file."""
-    return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+    return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or UNKNOWN
 
 
 def take_lock(descriptor: int) -> bool:
