@@ -2,8 +2,8 @@
 
     python -m benchmarks.shards --shards 16 --kills 5 --samples 1024
 
-The shards are started at once, forked from a process that has imported everything. Those to be killed get SIGKILL after they finished at
-least one job, at a random moment. Then one shard `auto` does what is left, beside the others if they still run, and the folder is joined.
+The shards are started at once, forked from a process that has imported everything. Those to be killed get SIGKILL at random
+moments after the first cells are stored. Then one shard `auto` does what is left, beside the others if they still run, and the folder is joined.
 With --folder s3://bucket/run the shards fill a bucket (set AWS_ENDPOINT_URL and credentials).
 """
 
@@ -29,6 +29,10 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store import shards as signs
 from veracity.perturb import CyclicShift
 from veracity.results import joined
+
+
+CELLS = 8
+"""How many cells are stored before somebody is killed."""
 
 
 def audit(samples: int) -> Audit:
@@ -67,11 +71,13 @@ def start(folder: str, samples: int, shard: str | None, log: str) -> BaseProcess
 
 
 def kill_at_work(folder: str, processes: list[BaseProcess], kills: int, generator: random.Random) -> int:
-    """Kill processes after their first jobs; returns how many were still running."""
+    """Kill processes at work, once there are some cells; returns how many were still running."""
     killed, files = 0, RunFolder(folder).files
+    while len(files.names("cells")) < CELLS and any(one.is_alive() for one in processes):
+        time.sleep(0.02)
     while killed < kills and any(one.is_alive() for one in processes):
-        done = {sign.pid for sign in signs.signs(files).values() if not sign.ended}
-        victims = [one for one in processes if one.is_alive() and one.pid in done]
+        working = {sign.pid for sign in signs.signs(files).values() if not sign.ended}
+        victims = [one for one in processes if one.is_alive() and one.pid in working]
         if victims:
             time.sleep(generator.random() * 0.3)
             victim = generator.choice(victims)

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from itertools import count
 from pathlib import Path
 
 from veracity.core.errors import StoreError, warn
@@ -39,7 +38,7 @@ LOCK = "lock"
 TRIES, PAUSE = 20, 0.01
 """How often a writer tries, and the seconds in between: a reader that looks for a writer holds the lock for a moment."""
 TURN, PATIENCE = 0.5, 10
-"""Seconds between two tries of a shard that waits for its turn, and the tries after which a holder should have given its name."""
+"""Seconds between two tries of a shard that waits for its turn, and after how many in a row a holder should have given its name."""
 SHARD = "shard "
 """How the name of a writer begins that is a shard."""
 
@@ -51,21 +50,21 @@ def hold(files: Files, shard: str = "") -> Iterator[None]:
     A `shard` waits for other shards to have planned. A run that is none is refused while shards are at work.
     """
     name = f"{SHARD}{shard} ({this_process()})" if shard else this_process()
-    told = False
+    told, nameless = False, 0
     with ExitStack() as held:
-        for attempt in count():
+        while True:
             lock = _held_on_disk(files, name) if files.local else held_in_bucket(files.fs, files.path(LOCK), name)
             try:
                 held.enter_context(lock)
                 break
             except Taken as taken:
-                known = taken.who != UNKNOWN or attempt >= PATIENCE
-                if not shard or (known and not taken.who.startswith(SHARD)):
+                nameless = nameless + 1 if taken.who == UNKNOWN else 0
+                if not shard or nameless > PATIENCE or not (nameless or taken.who.startswith(SHARD)):
                     raise StoreError(
                         f"The run folder {files.root} is being written by {taken.who}: wait for it or choose another folder."
                         + (f" {taken.hint}" if taken.hint else "")
                     ) from None
-                if known and not told:
+                if not (nameless or told):
                     told = True
                     warn(f"Waiting until {taken.who} has planned, calibrated and trained: the others then use what it stored.")
                 time.sleep(TURN)
