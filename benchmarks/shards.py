@@ -2,8 +2,8 @@
 
     python -m benchmarks.shards --shards 16 --kills 5 --samples 1024
 
-The shards are started at once, forked from a process that has imported everything. Those to be killed get SIGKILL at random
-moments after the first cells are stored. Then one shard `auto` does what is left, beside the others if they still run, and the folder is joined.
+The shards are started at once, forked from a process that has imported everything. Those to be killed get SIGKILL at random moments after
+the first cells are stored. Then one shard `auto` does what is left, beside the others if they still run, and the folder is joined.
 With --folder s3://bucket/run the shards fill a bucket (set AWS_ENDPOINT_URL and credentials).
 """
 
@@ -29,7 +29,6 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store import shards as signs
 from veracity.perturb import CyclicShift
 from veracity.results import joined
-
 
 CELLS = 8
 """How many cells are stored before somebody is killed."""
