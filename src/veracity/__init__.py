@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from veracity.core.targets import Channel, Class, Custom, Label, Neuron, Predicted
     from veracity.core.training import Checkpoint, CrossTrained, Training
     from veracity.core.walks import Walk
+    from veracity.engine.executors import Ray
     from veracity.orbits import OrbitEvaluation, OrbitResult
     from veracity.perturb import groups
     from veracity.results import Result

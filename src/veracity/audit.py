@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from pathlib import Path
@@ -34,9 +35,10 @@ from veracity.engine.executors import Executor, as_executor, check_main
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget, gpu_limit
-from veracity.engine.plan import plan, unfinished
+from veracity.engine.plan import Job, plan, unfinished
 from veracity.engine.precision import check_resolution, strict_plan, strict_records
 from veracity.engine.preliminaries import (
+    Lessons,
     Preliminaries,
     Strengths,
     calibrate_all,
@@ -72,9 +74,11 @@ from veracity.engine.resolve import (
     usual_rows,
     with_own_controls,
 )
+from veracity.engine.sharing import check_same_plan, run_share
 from veracity.engine.store import RunFolder
 from veracity.engine.store.answers import answer_notes
 from veracity.engine.store.manifest import Kind
+from veracity.engine.store.shards import Member, Share, living
 from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
@@ -132,6 +136,17 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
             warnings.simplefilter("ignore", Note)
             audit.prepare(**settings, trained=networks, rehearsal=True, progress=progress)
     return None
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """A run whose manifest is written: the plan, strengths and lessons, and the jobs that are left with what runs them."""
+
+    prepared: AuditPlan
+    strengths: Strengths
+    lessons: Lessons
+    left: list[Job]
+    runner: JobRunner
 
 
 STRICT = "strict"
@@ -248,53 +263,108 @@ class Audit:
         executor: Executor | str | None = None,
         batch: int | None = None,
         memory: int | None = None,
+        shard: str | None = None,
         progress: bool = True,
     ) -> Result:
         """Measure what the folder does not hold yet, and return the result.
 
-        An `executor` says where jobs run; without one, in this process for one worker and in worker processes for more.
+        An `executor` says where jobs run; without one, in this process for one worker and in worker processes for more. A `shard` such as
+        "3/16" does its share of the jobs, beside others on the same folder; "auto" does what is free, until all is done.
         """
         check_main()
         if self.complete is not self:
-            return self.complete.run(folder, workers=workers, executor=executor, batch=batch, memory=memory, progress=progress)
-        chosen = as_executor(executor, workers)
+            given: dict[str, Any] = {"workers": workers, "executor": executor, "batch": batch, "memory": memory, "shard": shard}
+            return self.complete.run(folder, **given, progress=progress)
+        chosen, share = as_executor(executor, workers), None if shard is None else Share.of(shard)
+        chosen.check()
         store = RunFolder(str(folder))
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
-        settings["rows"] = known_rows(store)
-        ready = rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
         try:
-            with store.writing():
-                with bar("checking stored files", store.count(), progress) as advance:
-                    store.repair(advance)
-                prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
-                remember_rows(store, prepared.measured)
-                strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
-                asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
-                strengths.check((job.model, cell.request.space) for job, cell in asked)
-                prepared = replace(with_strengths(prepared, strengths.sigmas), calibrations=tuple(strengths.records))
-                if self.precision != "float32":
-                    check_resolution(prepared.jobs, self.data)
-                lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
-                told = replace(prepared, facts=tuple(lessons.facts), meanings=meanings_of(prepared.problem, prepared.budgets))
-                store.write_manifest(told.manifest(store))
-                left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
-                runner = JobRunner(prepared.problem, store.root, prepared.budgets, None if memory is None else memory // workers)
-                with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
-                    chosen.run(left, runner, JobProgress(advance))
-                if undefined := answer_notes(store, prepared.problem.explainers):
-                    store.write_manifest({**store.manifest(), "notes": [*prepared.notes, *undefined]})
-                if self.precision != "float32":
-                    self.check_strictly(store, prepared, strengths)
+            if share is not None:
+                begun, undefined = self.run_shard(share, store, settings, chosen, progress)
+            else:
+                ready = self.look(store, settings, progress)
+                with store.writing():
+                    begun = self.begin(ready, store, settings, progress)
+                    with bar("auditing", sum(weight(job.cost) for job in begun.left), progress) as advance:
+                        chosen.run(begun.left, begun.runner, JobProgress(advance))
+                    undefined = self.conclude(store, begun)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
-        for text in (*lessons.warnings(), *(f"{note['explainer']}: {note['text']}" for note in undefined)):
+        if undefined is None:
+            return result
+        for text in (*begun.lessons.warnings(), *(f"{note['explainer']}: {note['text']}" for note in undefined)):
             warn(text)
         for failure in failures_of(result.failures().to_dict("records")) if store.has_failures() else ():
             warn(str(failure))
         return result
+
+    def look(self, store: RunFolder, settings: dict[str, Any], progress: bool) -> AuditPlan | None:
+        """Check everything that can fail before anything is written; None if models must be trained or loaded first."""
+        settings["rows"] = known_rows(store)
+        crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
+        return rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
+
+    def begin(self, ready: AuditPlan | None, store: RunFolder, settings: Mapping[str, Any], progress: bool, alone: bool = True) -> BegunRun:
+        """Train, calibrate, learn and write the manifest, as far as that is not done; beside other shards, only what they have not done."""
+        if alone:
+            with bar("checking stored files", store.count(), progress) as advance:
+                store.repair(advance)
+        prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
+        remember_rows(store, prepared.measured)
+        strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
+        asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
+        strengths.check((job.model, cell.request.space) for job, cell in asked)
+        prepared = replace(with_strengths(prepared, strengths.sigmas), calibrations=tuple(strengths.records))
+        if self.precision != "float32":
+            check_resolution(prepared.jobs, self.data)
+        lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
+        told = replace(prepared, facts=tuple(lessons.facts), meanings=meanings_of(prepared.problem, prepared.budgets))
+        if alone:
+            store.write_manifest(told.manifest(store))
+        else:
+            check_same_plan(store.manifest(), told.manifest(store), store.root)
+        left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
+        memory = settings["memory"]
+        runner = JobRunner(prepared.problem, store.root, prepared.budgets, None if memory is None else memory // settings["workers"])
+        return BegunRun(prepared, strengths, lessons, left, runner)
+
+    def conclude(self, store: RunFolder, begun: BegunRun) -> list[dict[str, str]]:
+        """What can be said only when everything is measured: it is added to the manifest. Returns notes on undefined answers."""
+        if undefined := answer_notes(store, begun.prepared.problem.explainers):
+            store.write_manifest({**store.manifest(), "notes": [*begun.prepared.notes, *undefined]})
+        if self.precision != "float32":
+            self.check_strictly(store, begun.prepared, begun.strengths)
+        return undefined
+
+    def run_shard(
+        self, share: Share, store: RunFolder, settings: dict[str, Any], executor: Executor, progress: bool
+    ) -> tuple[BegunRun, list[dict[str, str]] | None]:
+        """Plan in turn with other shards, and measure beside them; the shard that finds everything settled concludes the run.
+
+        The first one checks, trains and plans while the others wait; they check their models at once, when its plan is stored.
+        """
+        member = Member.new(store.root, share)
+        with ExitStack() as life:
+            with ExitStack() as turn:
+                planned = bool(store.manifest_before(Kind.AUDIT))
+                if not planned:
+                    turn.enter_context(store.writing(str(share)))
+                    if planned := bool(store.manifest_before(Kind.AUDIT)):
+                        turn.close()
+                ready = self.look(store, settings, progress)
+                if planned:
+                    turn.enter_context(store.writing(str(share)))
+                begun = self.begin(ready, store, settings, progress, alone=not living(store.files))
+                heart = life.enter_context(member.beating())
+            with bar("auditing", sum(weight(job.cost) for job in begun.left), progress) as advance:
+                run_share(begun.prepared.jobs, begun.left, begun.runner, executor, JobProgress(advance), member, heart)
+        if store.progress(store.manifest()).pending:
+            return begun, None
+        with store.writing(str(share)):
+            return begun, self.conclude(store, begun)
 
     def check_strictly(self, store: RunFolder, prepared: AuditPlan, strengths: Strengths) -> None:
         """Measure the first samples again in float32, with the same draws and strengths, and note the differences in the manifest."""

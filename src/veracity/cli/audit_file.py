@@ -39,8 +39,8 @@ CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "re
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
 
 
-def read(path: Path) -> tuple[Audit, Path]:
-    """The audit that a file describes, and the run folder that it names (or runs/<file name>)."""
+def read(path: Path) -> tuple[Audit, Path | str]:
+    """The audit that a file describes, and the run folder that it names (or runs/<file name>); one in a bucket is a text."""
     if not path.is_file():
         raise SpecError(f"There is no audit file {path}.")
     try:
@@ -54,7 +54,8 @@ def read(path: Path) -> tuple[Audit, Path]:
     here = path.resolve().parent
     if str(here) not in sys.path:
         sys.path.insert(0, str(here))
-    out = here / content.pop("out", f"runs/{path.stem}")
+    named = content.pop("out", f"runs/{path.stem}")
+    out = named if "://" in named else here / named
     inputs, targets = data(content.pop("data"))
     models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
     reference = content.pop("reference", None)

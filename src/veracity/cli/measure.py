@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from veracity.cli.read import own_report
+from veracity.cli.read import own_report, write_report
 from veracity.core.errors import SpecError
 from veracity.recipe import Scale
 
@@ -39,18 +40,21 @@ def default_workers(workers: int | None, device: str = "cpu") -> int:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Runs within it remember the command that started them, and an interrupted one says how to resume."""
+    """Runs within it remember the command that started them, and an interrupted one says how to resume.
+
+    Of a shard they remember the command that does what is left, whichever shard it belongs to.
+    """
     from veracity.engine.store.state import commanded
 
     try:
-        with commanded(TYPED.get()):
+        with commanded(re.sub(r"--shard[= ]\S+", "--shard auto", TYPED.get())):
             yield
     except KeyboardInterrupt:
         Console(stderr=True).print("Stopped. Run the same command again to resume.")
         raise typer.Exit(130) from None
 
 
-def finish(result: RecipeResult, folder: Path, started: float) -> None:
+def finish(result: RecipeResult, folder: str | Path, started: float) -> None:
     """Print the table and where everything is; exit with 1 if something failed."""
     from veracity.cli.summary import print_page, summary_of
     from veracity.orbits import OrbitResult
@@ -58,7 +62,7 @@ def finish(result: RecipeResult, folder: Path, started: float) -> None:
     found = summary_of(str(folder), result)
     print_page(found.page, wrap=found.wrap)
     console = Console()
-    console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
+    console.print(f"{folder}/report.html written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
     if isinstance(result, OrbitResult):
         console.print(f"Look at it with live models: veracity app {folder}", soft_wrap=True)
     if len(result.failures()) and not getattr(result, "failures_expected", False):
@@ -88,34 +92,48 @@ def recipe(
 
 def audit(
     file: Path = typer.Argument(help="The audit file (TOML)."),
-    out: Path | None = typer.Option(None, help="The run folder; the file's 'out' by default."),
+    out: str | None = typer.Option(None, help="The run folder, such as runs/a or s3://bucket/a; the file's 'out' by default."),
     workers: int | None = Workers,
     device: str = Device,
     batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
     memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
     executor: str | None = typer.Option(None, help="Where jobs run; by default in worker processes. See: veracity ls executors"),
+    address: str | None = typer.Option(None, help="With --executor ray, the cluster's head, such as 10.0.0.1:6379; auto by default."),
+    gpus: float | None = typer.Option(None, help="With --executor ray, GPUs per job, such as 0.25."),
     scores: str | None = typer.Option(None, help="A preset or names with commas, instead of the file's scores. See: veracity ls presets"),
+    shard: str | None = typer.Option(None, help="Do a share of the jobs beside other shards, such as 3/16; auto: whatever is free."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
 ) -> None:
     """Run an audit file; the same command resumes what was interrupted."""
     started = time.perf_counter()
     with resumable():
         from veracity.cli import audit_file
+        from veracity.core.registry import EXECUTORS
         from veracity.engine.store.writers import run_from
 
         asked, named = audit_file.read(file)
-        folder = out or named
+        folder = named if out is None else out
         asked = replace(asked, about={**asked.about, "file": file.name})
         if scores is not None:
             asked = replace(asked, scores=[one.strip() for one in scores.split(",")] if "," in scores else scores)
+        where = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
+        if where and executor is None:
+            raise SpecError(f"--{next(iter(where))} belongs to an executor: add --executor ray.")
         crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
+        if executor == "ray":
+            crew = workers or 1  # every job has a budget of its own
         asked = asked.on(device)
         if dry_run:
             Console().print("\n".join(asked.forecast(folder, workers=crew, batch=batch, memory=budget).lines()))
             return
         with run_from(file):
-            result = asked.run(folder, workers=crew, executor=executor, batch=batch, memory=budget)
-        result.save_report(own_report(folder))
+            chosen = EXECUTORS.build({"name": executor, **where}) if where else executor
+            result = asked.run(folder, workers=crew, executor=chosen, batch=batch, memory=budget, shard=shard)
+        if shard is not None:
+            took = time.perf_counter() - started
+            Console().print(f"Shard {shard}: {took:.0f} s. {result.progress.sentence()} At the end: veracity join {folder}", soft_wrap=True)
+            return
+        write_report(result, folder)
         finish(result, folder, started)
 
 

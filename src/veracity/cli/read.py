@@ -1,4 +1,4 @@
-"""Commands that read a folder: show, report, gate, diff, app."""
+"""Commands that read a folder: show, report, join, gate, diff, app."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from veracity.core.errors import InputError, SpecError, StoreError
 
 if TYPE_CHECKING:
+    from veracity.recipe import RecipeResult
     from veracity.results import Result
 
 Folder = typer.Argument(help="A folder that a command wrote.")
@@ -55,7 +56,13 @@ def report(
     from veracity.orbits import OrbitResult
     from veracity.studies.result import load
 
-    result, target = load(folder), out or own_report(Path(folder))
+    result = load(folder)
+    if out is None and in_bucket(folder):
+        if samples is not None:
+            raise SpecError("--samples needs --out for a folder in a bucket.")
+        typer.echo(f"{write_report(result, folder)} written")
+        return
+    target = out or own_report(Path(folder))
     if isinstance(result, OrbitResult):
         written = result.save_report(target, samples)
     elif samples is not None:
@@ -71,6 +78,37 @@ def own_report(folder: Path) -> Path:
     if target.is_symlink():
         raise StoreError(f"{target} is a link, which is not written through: delete it first.")
     return target
+
+
+def in_bucket(folder: str | Path) -> bool:
+    """Whether a folder is an address such as s3://bucket/run."""
+    return "://" in str(folder)
+
+
+def write_report(result: RecipeResult, folder: str | Path) -> str:
+    """Write the report of a result into its own folder, on a disk or in a bucket, and say where."""
+    from veracity.engine.store import RunFolder
+    from veracity.results.pages import page_of
+
+    if not in_bucket(folder):
+        return str(result.save_report(own_report(Path(folder))))
+    store = RunFolder(str(folder))
+    store.files.write("report.html", page_of(store.manifest(None)["kind"], result).encode())
+    return f"{folder}/report.html"
+
+
+def join(folder: str = Folder) -> None:
+    """Check that all shards of an audit have done their share, and write its table and report."""
+    from veracity.cli.summary import print_page, summary_of
+    from veracity.results import joined
+
+    result = joined(folder)
+    written = write_report(result, folder)
+    found = summary_of(folder, result)
+    print_page(found.page, wrap=found.wrap)
+    typer.echo(f"{result.progress.sentence()} {written} written")
+    if len(result.failures()):
+        raise typer.Exit(1)
 
 
 def gate(

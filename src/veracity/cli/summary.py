@@ -29,10 +29,11 @@ from veracity.engine.store import writers
 from veracity.engine.store.files import TEMPORARY, Files
 from veracity.engine.store.folder import SUMMARY
 from veracity.engine.store.manifest import MANIFEST
+from veracity.engine.store.shards import SHARDS
 
 LARGEST = 64 << 20
 """The largest summary that is read, in bytes."""
-UNUSED = {writers.LOCK, SUMMARY, "report.html", "models", "explanations", "worst", "learnt", "outputs", "pictures", "reductions"}
+UNUSED = {writers.LOCK, SHARDS, SUMMARY, "report.html", "models", "explanations", "worst", "learnt", "outputs", "pictures", "reductions"}
 """Files and folders of a run that no table is made of."""
 HEADING = "bold"
 """The style of a row that is a heading: it begins a section."""

@@ -1,17 +1,17 @@
-"""Where jobs run: in this process, in worker processes of this machine, or wherever a plugin's executor sends them."""
+"""Where jobs run: in this process, in worker processes of this machine, on a cluster, or wherever a plugin's executor sends them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from multiprocessing.process import current_process
 
-from veracity.core.component import Component
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import EXECUTORS
 from veracity.core.settings import Count, short_repr
+from veracity.engine.executors.base import Executor
+from veracity.engine.executors.cluster import Ray
 from veracity.engine.executors.local import UNGUARDED, WorkerPool
 from veracity.engine.later import Later
 from veracity.engine.loop import JobRunner
@@ -20,20 +20,6 @@ from veracity.engine.perturbation.refits import COPIES
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress
 from veracity.perturb.weights.copies import forget_copies
-
-
-@dataclass(frozen=True, kw_only=True)
-class Executor(Component, ABC):
-    """Runs jobs and reports their progress. The choice of executor never affects numbers."""
-
-    role = "executor"
-
-    @abstractmethod
-    def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
-        """Run every job once: `runner.run(job, partial(progress.advance, job))`, then `progress.finish(job)`.
-
-        `runner` can be pickled and writes into the run folder. A job that fails is a record in the folder, not an exception.
-        """
 
 
 @EXECUTORS.add

@@ -6,11 +6,13 @@ import os
 import re
 import stat
 import uuid
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import fsspec
 
 from veracity.core.errors import StoreError
+from veracity.engine.store import buckets
+from veracity.engine.store.buckets import explained
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
@@ -69,7 +71,13 @@ class Files:
     """Bytes by name below one root, through fsspec."""
 
     def __init__(self, root: str) -> None:
-        self.fs, self.root = fsspec.core.url_to_fs(root)
+        try:  # listings are never remembered: other processes write there too
+            self.fs, self.root = fsspec.core.url_to_fs(root, **({"use_listings_cache": False} if "://" in root else {}))
+        except ImportError as error:
+            scheme = root.partition("://")[0]
+            raise StoreError(f"{root} needs a package that is not installed ({error}): pip install 'veracity[{scheme}]'.") from error
+        except ValueError as error:
+            raise StoreError(f"{root} is no place for a run folder ({error}): give a path, or s3://BUCKET/FOLDER.") from error
         self.local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
 
     def path(self, name: str) -> str:
@@ -90,30 +98,59 @@ class Files:
         if not f"{real}{os.sep}".startswith(os.path.realpath(self.root).rstrip(os.sep) + os.sep):
             raise StoreError(f"{path} is a link that leads out of the folder, which is not followed: put the file itself there.")
 
+    def told(self, path: str) -> AbstractContextManager[None]:
+        """Errors of a bucket become sentences within it."""
+        return nullcontext() if self.local else explained(path)
+
+    def check_place(self) -> None:
+        """Raise if the folder lies in a bucket that does not exist or must not be used."""
+        if not self.local:
+            buckets.check_bucket(self.fs, self.root)
+
     def is_file(self) -> bool:
         """Whether there is a file in the folder's place."""
-        return bool(self.fs.isfile(self.root))
+        with self.told(self.root):
+            return bool(self.fs.isfile(self.root))
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
-        return bool(self.fs.exists(self.path(name)))
+        path = self.path(name)
+        if not self.local and buckets.on_s3(self.fs):  # one request; fsspec would also look for a folder of that name
+            return self.written(name) is not None
+        return bool(self.fs.exists(path))
 
-    def names(self, folder: str) -> list[str]:
-        """The finished files of a folder."""
+    def names(self, folder: str, prefix: str = "") -> list[str]:
+        """The finished files of a folder whose names start with a prefix; a bucket lists only those."""
         path = self.folder(folder)
-        if not self.local:
-            self.fs.invalidate_cache(path)
-        if not self.fs.exists(path):
+        try:
+            with self.told(path):
+                found = self.fs.ls(path, detail=False) if self.local else buckets.listing(self.fs, path, prefix)
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        names = (str(entry).rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False))
-        return sorted(name for name in names if not name.startswith("."))
+        names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found)
+        return sorted(name for name in names if name.startswith(prefix) and not name.startswith("."))
+
+    def written(self, name: str) -> float | None:
+        """When a file was written, in seconds by the clock of the disk or bucket; None if there is none."""
+        path = self.path(name)
+        try:
+            if self.local:
+                return os.stat(path).st_mtime
+            with self.told(path):
+                if not buckets.on_s3(self.fs):
+                    return float(self.fs.modified(path).timestamp())
+                bucket, key, _ = self.fs.split_path(path)
+                return float(self.fs.call_s3("head_object", Bucket=bucket, Key=key)["LastModified"].timestamp())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def read(self, name: str, largest: int = LARGEST) -> bytes:
         """A whole file of at most `largest` bytes. On a disk it must be a regular file below the root: no pipe, device or link that
         leads out.
         """
         if not self.local:
-            data: bytes = self.fs.cat_file(self.path(name))
+            with self.told(self.path(name)):
+                data: bytes = buckets.content(self.fs, self.path(name))
             return data
         with open(os.open(self.regular(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as handle:
             check_regular(os.fstat(handle.fileno()), self.path(name), largest)
@@ -129,29 +166,63 @@ class Files:
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes whenever a file does: when it was written, its size and its number on the disk; of a bucket, its size."""
         if not self.local:
-            return (int(self.fs.size(self.path(name)) or 0),)
+            with self.told(self.path(name)):
+                return (int(self.fs.size(self.path(name)) or 0),)
         found = os.stat(self.path(name))
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     def write(self, name: str, data: bytes, *, anew: bool = False) -> None:
         """Write a file at once: a temporary name and a rename on a disk, one put in a bucket.
 
-        With `anew` an existing file stays: of several writers on a disk, the first wins.
+        With `anew` an existing file stays: of several writers, the first wins.
         """
         target = self.path(name)
         try:
             if self.local:
                 write_whole(target, data, anew=anew)
-            elif not (anew and self.exists(name)):
-                self.fs.pipe_file(target, data)
+            elif anew:
+                buckets.create(self.fs, target, data)
+            else:
+                with self.told(target):
+                    self.fs.pipe_file(target, data)
         except OSError as error:
             raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a small file unless there is one of that name; says whether this call made it. Of several callers, one does."""
+        target = self.path(name)
+        if not self.local:
+            return buckets.create(self.fs, target, data)
+        folder, last = os.path.split(os.path.abspath(target))
+        temporary = f"{folder}/.{last}.{uuid.uuid4().hex[:8]}.part"
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with open(temporary, "xb") as handle:
+                handle.write(data)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without hard links
+                try:
+                    with open(target, "xb") as handle:
+                        handle.write(data)
+                except FileExistsError:
+                    return False
+            return True
+        except OSError as error:
+            raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
+        on_s3 = not self.local and buckets.on_s3(self.fs)  # where removing what is not there is no error
         try:
-            if self.exists(name) or (self.local and os.path.lexists(self.path(name))):
-                self.fs.rm_file(self.path(name))
+            if on_s3 or self.exists(name) or (self.local and os.path.lexists(self.path(name))):
+                with self.told(self.path(name)):
+                    self.fs.rm_file(self.path(name))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -159,9 +230,12 @@ class Files:
 
     def everything(self) -> set[str]:
         """The names of all files and folders in the root, also hidden ones, except what a killed writer left."""
-        if not self.fs.exists(self.root):
+        try:
+            with self.told(self.root):
+                found = self.fs.ls(self.root, detail=False) if self.local else buckets.listing(self.fs, self.root)
+        except FileNotFoundError:
             return set()
-        names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(self.root, detail=False)}
+        names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found}
         return {name for name in names if not TEMPORARY.fullmatch(name)}
 
     def sweep(self, folder: str) -> None:

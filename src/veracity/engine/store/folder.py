@@ -11,7 +11,8 @@
     answers/KEY.SUM.json                what language models answered when they were asked to explain, prompt by prompt
     calibrations/KEY.SUM.json           how strong a perturbation must be for one model on one data set
     summary.json                        what `veracity show` and `veracity gate` say of the folder, sealed with what it was made of
-    lock                                which process is writing
+    shards/                             signs of life of shards, and which of them measures what (shards.py)
+    lock                                which process is writing; in a bucket, until when (leases.py)
 
 What a folder holds is said by the `kind` in its manifest. An orbit evaluation has
 
@@ -44,7 +45,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from veracity.core.errors import StoreError, warn
-from veracity.engine.store import writers
+from veracity.engine.store import shards, writers
+from veracity.engine.store.buckets import Unreachable
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, Kind, check_manifest
 from veracity.engine.store.records import LARGEST, Damaged, Place, Records, measurements, parsed, printable, sealed, unsealed
@@ -73,7 +75,7 @@ FOLDERS = (
     "pictures",
     "reductions",
 )
-OURS = {writers.LOCK, RUN, *FOLDERS, "advice", "advice.json", "report.html", SUMMARY}
+OURS = {writers.LOCK, shards.SHARDS, RUN, *FOLDERS, "advice", "advice.json", "report.html", SUMMARY}
 NAMED = 3
 """How many damaged files a warning names."""
 NEEDS = b"veracity.needs"
@@ -116,7 +118,9 @@ class RunFolder:
     def _said_by(self, name: str) -> dict[str, Any]:
         """What a sealed file holds; nothing if it is not there or is damaged."""
         try:
-            return unsealed(self.files.read(name, LARGEST)) if self.files.exists(name) else {}
+            return unsealed(self.files.read(name, LARGEST))
+        except Unreachable:
+            raise
         except (ValueError, OSError, StoreError):
             return {}
 
@@ -136,9 +140,9 @@ class RunFolder:
         self.records.put(kind, key, data, suffix)
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the folder for writing."""
-        with writers.hold(self.files):
+    def writing(self, shard: str = "") -> Iterator[None]:
+        """Hold the folder for writing; a shard waits for its turn beside others."""
+        with writers.hold(self.files, shard):
             self.establish()
             yield
 
@@ -170,6 +174,7 @@ class RunFolder:
     def manifest(self, kind: Kind | None = Kind.AUDIT) -> dict[str, Any]:
         """The manifest, if this version can read it and the folder is of this kind; None stands for any kind."""
         if not self.files.exists(MANIFEST):
+            self.files.check_place()
             if who := self.writer():
                 raise StoreError(f"{self.root} has no {MANIFEST} yet: {who} is still preparing the run. Try again in a moment.")
             if self._said_by(RUN):
@@ -226,6 +231,7 @@ class RunFolder:
 
     def check_writable(self, kind: Kind | None = None) -> None:
         """Refuse a folder that holds other files, something of another kind than the given one, or what a newer veracity wrote."""
+        self.files.check_place()
         if self.files.is_file():
             raise StoreError(f"{self.root} is a file: a run needs a folder.")
         if self.files.exists(MANIFEST):
@@ -238,6 +244,7 @@ class RunFolder:
         """Remove what a killed writer left and what is damaged, so that it is made again, and warn; only for the holder of the lock."""
         for folder in ("", *FOLDERS):
             self.files.sweep(folder)
+        shards.clear(self.files)
         gone = [Place("", MANIFEST)] if self.finished() and not self.files.exists(MANIFEST) else []
         gone += self.mend(advance)
         if gone:

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from veracity.core.errors import StoreError
+from veracity.engine.store.buckets import Unreachable
 from veracity.engine.store.files import Files
 
 CHECKSUM = "checksum"
@@ -166,13 +167,16 @@ class Records:
     def __init__(self, files: Files, run: Callable[[], str]) -> None:
         self.files, self.run = files, run
         self._names: dict[str, dict[str, list[str]]] = {}
+        self._listed: set[str] = set()
         self._stamps: dict[str, tuple[int, ...]] = {}
 
     def put(self, kind: str, key: str, data: bytes, suffix: str) -> None:
-        """Write a record; one of the same key that was there before goes. The folder is listed at the first record of a kind."""
+        """Write a record; one of the same key that was there before goes. On a disk, the folder is listed at the first record of a kind."""
         name = f"{key}.{self.checksum(kind, key, data)}.{suffix}"
-        known = self._names[kind] if kind in self._names else self.listed(kind)
-        before = known.get(key, [])
+        if self.files.local and kind not in self._listed:
+            self.listed(kind)
+        known = self._names.setdefault(kind, {})
+        before = known.get(key, []) if kind in self._listed else self.names(kind, key)
         self.files.write(f"{kind}/{name}", data)
         for old in before:
             if old != name:
@@ -240,14 +244,23 @@ class Records:
         """What a file holds, if it fits its name."""
         try:
             data = self.files.read(f"{kind}/{name}")
+        except Unreachable:
+            raise
         except (StoreError, OSError):
             return None
         key, checksum, _ = name.split(".")
         return data if self.checksum(kind, key, data) == checksum else None
 
     def names(self, kind: str, key: str) -> list[str]:
-        """The names of a record's files; the folder is listed again only where none is known."""
-        return self._names.get(kind, {}).get(key) or self.listed(kind).get(key, [])
+        """The names of a record's files; where none is known, a folder on a disk is listed again, and a bucket is asked for this key."""
+        if found := self._names.get(kind, {}).get(key):
+            return found
+        if self.files.local:
+            return self.listed(kind).get(key, [])
+        found = [name for name in self.files.names(kind, f"{key}.") if NAME.fullmatch(name)]
+        if found:
+            self._names.setdefault(kind, {})[key] = found
+        return found
 
     def listed(self, kind: str) -> dict[str, list[str]]:
         """The names of the files of all records of a kind, by key."""
@@ -256,6 +269,7 @@ class Records:
             if matched := NAME.fullmatch(name):
                 found.setdefault(matched[1], []).append(name)
         self._names[kind] = found
+        self._listed.add(kind)
         return found
 
     def checksum(self, kind: str, key: str, data: bytes) -> str:

@@ -1,6 +1,10 @@
 """Who writes a run folder now, and whether this user wrote it.
 
-One process at a time may write; its lock ends with it, even if it is killed. Readers only ask whether there is a writer.
+One process at a time may write a run; its lock ends with it, even if it is killed. Shards take the lock in turn while they plan, calibrate,
+learn and train, and measure side by side without it. Readers only ask whether there is a writer.
+
+In a bucket the lock is a lease: an object that its holder writes again every few seconds, and that others may take over once it is too
+old. Whoever takes it puts it on the condition that nobody else has, so that one of several does.
 
 A run folder can come from anybody, and so can what its manifest says. Code is imported for a folder only if a run of this user wrote
 its manifest as it is now. For that a run leaves a mark outside of the folder. The mark binds the folder's
@@ -14,40 +18,71 @@ import fcntl
 import hashlib
 import json
 import os
-import socket
 import stat
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from veracity.core.errors import StoreError
+from veracity.core.errors import StoreError, warn
 from veracity.engine.store import records
 from veracity.engine.store.files import Files
+from veracity.engine.store.leases import UNKNOWN, Taken, held_in_bucket, lease_owner
 from veracity.engine.store.manifest import MANIFEST
+from veracity.engine.store.shards import DEAD, in_words, living, this_process
 
 LOCK = "lock"
 TRIES, PAUSE = 20, 0.01
 """How often a writer tries, and the seconds in between: a reader that looks for a writer holds the lock for a moment."""
+TURN, PATIENCE = 0.5, 10
+"""Seconds between two tries of a shard that waits for its turn, and after how many in a row a holder should have given its name."""
+SHARD = "shard "
+"""How the name of a writer begins that is a shard."""
 
 
 @contextmanager
-def hold(files: Files) -> Iterator[None]:
-    """Hold the folder for writing; raises if another process does."""
-    with _held_on_disk(files) if files.local else _held_in_bucket(files):
+def hold(files: Files, shard: str = "") -> Iterator[None]:
+    """Hold the folder for writing; raises if another process does.
+
+    A `shard` waits for other shards to have planned. A run that is none is refused while shards are at work.
+    """
+    name = f"{SHARD}{shard} ({this_process()})" if shard else this_process()
+    told, nameless = False, 0
+    with ExitStack() as held:
+        while True:
+            lock = _held_on_disk(files, name) if files.local else held_in_bucket(files.fs, files.path(LOCK), name)
+            try:
+                held.enter_context(lock)
+                break
+            except Taken as taken:
+                nameless = nameless + 1 if taken.who == UNKNOWN else 0
+                if not shard or nameless > PATIENCE or not (nameless or taken.who.startswith(SHARD)):
+                    raise StoreError(
+                        f"The run folder {files.root} is being written by {taken.who}: wait for it or choose another folder."
+                        + (f" {taken.hint}" if taken.hint else "")
+                    ) from None
+                if not (nameless or told):
+                    told = True
+                    warn(f"Waiting until {taken.who} has planned, calibrated and trained: the others then use what it stored.")
+                time.sleep(TURN)
+        others = {} if shard else living(files)
+        if others:
+            raise StoreError(
+                f"The run folder {files.root} is being written by {in_words(others)}: wait until all shards have ended, or run with "
+                f"--shard too; a shard that was killed elsewhere is forgotten after {DEAD:.0f} s."
+            )
         yield
 
 
 def writer(files: Files) -> str:
-    """The process that holds the folder for writing; "" if there is none.
+    """The process that holds the folder for writing, or the shards that are at work there; "" if there is none."""
+    return (_writer_on_disk(files) if files.local else lease_owner(files.fs, files.path(LOCK))) or in_words(living(files))
 
-    In a bucket, a writer that was killed still counts, until its lock file is deleted.
-    """
-    if not files.local:
-        return files.read(LOCK).decode(errors="replace") if files.exists(LOCK) else ""
+
+def _writer_on_disk(files: Files) -> str:
     try:
         descriptor = os.open(files.path(LOCK), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -65,7 +100,7 @@ def writer(files: Files) -> str:
 
 def lock_owner(descriptor: int) -> str:
     """The process that holds an open lock file."""
-    return os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
+    return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or UNKNOWN
 
 
 def take_lock(descriptor: int) -> bool:
@@ -84,7 +119,7 @@ def take_lock(descriptor: int) -> bool:
 
 
 @contextmanager
-def _held_on_disk(files: Files) -> Iterator[None]:
+def _held_on_disk(files: Files, name: str) -> Iterator[None]:
     try:
         os.makedirs(files.root, exist_ok=True)
         descriptor = os.open(files.path(LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -92,26 +127,12 @@ def _held_on_disk(files: Files) -> Iterator[None]:
         raise StoreError(f"Cannot write {files.root}: {error.strerror or error}.") from error
     try:
         if not take_lock(descriptor):
-            who = lock_owner(descriptor)
-            raise StoreError(f"The run folder {files.root} is being written by {who}: wait for it or choose another folder.")
+            raise Taken(lock_owner(descriptor))
         os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        os.pwrite(descriptor, name.encode(), 0)
         yield
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _held_in_bucket(files: Files) -> Iterator[None]:
-    if files.exists(LOCK):
-        raise StoreError(
-            f"The run folder {files.root} is being written by {writer(files)}: if that process is gone, delete its file '{LOCK}'."
-        )
-    files.write(LOCK, f"process {os.getpid()} on {socket.gethostname()}".encode())
-    try:
-        yield
-    finally:
-        files.remove(LOCK)
 
 
 STATE_VARIABLE = "VERACITY_STATE"
