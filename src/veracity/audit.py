@@ -77,7 +77,7 @@ from veracity.engine.store.answers import answer_notes
 from veracity.engine.store.manifest import Kind
 from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
-from veracity.inputs import split_labels
+from veracity.inputs import DatasetInputs, split_labels
 from veracity.inputs.labels import Split
 from veracity.inputs.several import required_names
 from veracity.results import Result
@@ -89,7 +89,6 @@ class AuditSetup:
     """The settings of an audit as components and tensors, before any model is checked."""
 
     inputs: Inputs
-    labels: Tensor | None
     space: InputSpace | None
     explainers: dict[str, Explainer]
     scores: Scores
@@ -162,8 +161,8 @@ class Audit:
 
     models       {"name": model}, or one model: a torch module, a function on arrays, a fitted estimator or Pipeline, an XGBoost or LightGBM
                  model, the path of an ONNX file, a transformers pipeline; a CrossTrained is trained once for each fold of the data
-    inputs       an array (samples, ...), a DataFrame, a list of samples, a dataset, arrays by name, graphs (PyG's Data in a list, or
-                 Batch), or an Inputs such as TextInputs, TableInputs, ImageInputs
+    inputs       an array (samples, ...), a DataFrame, a list of samples, arrays by name, graphs (PyG's Data in a list, or Batch), an Inputs
+                 such as TextInputs, TableInputs, ImageInputs; or a dataset, which is read by blocks (see DatasetInputs)
     targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify;
                  0 or 1 for each of several labels (samples, K); the class of every pixel (samples, H, W)
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}; by default
@@ -237,6 +236,12 @@ class Audit:
         """The targets as one number per sample; those beside the inputs if none are given."""
         given = self.given.labels if self.targets is None else self.targets
         return as_labels(given, self.data.size(), class_names(self.modules, given))
+
+    @property
+    def late_labels(self) -> bool:
+        """Whether labels are read with the samples, when a model sees these for the first time."""
+        crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
+        return isinstance(self.data, DatasetInputs) and self.data.labelled and self.targets is None and not crossed
 
     @hashing_once()
     @in_own_precision
@@ -320,11 +325,17 @@ class Audit:
         given: dict[str, Any] = {"explainers": self.explainers, "scores": self.scores, "symmetry": self.symmetry is not None}
         choice = choose(self.modules, self.data, **given, seed=self.seed, target=as_target(self.target))
         changes: dict[str, Any] = {"models": self.modules, "inputs": self.data, "explainers": choice.explainers, "scores": choice.scores}
-        changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
+        if not self.late_labels:
+            changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
             whole = self.data.tensor if isinstance(self.data, TensorInputs) else None
             changes["inputs"] = SelectedSamples(self.data, choice.rows) if whole is None else whole[choice.rows.to(whole.device)]
-            changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
+            if isinstance(self.data, DatasetInputs):
+                changes["inputs"] = self.data.take(choice.rows).values
+            if isinstance(self.data, DatasetInputs) and self.late_labels:
+                changes["targets"] = self.data.labels_at(choice.rows)
+            else:
+                changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
         if choice.sentence:
             changes["about"] = {**as_about(self.about), "chosen": choice.sentence}
             warn(choice.sentence)
@@ -341,7 +352,8 @@ class Audit:
 
     def fold_trainings(self) -> dict[str, FoldTraining]:
         """How every cross-trained model is trained, by name."""
-        crossed, labels = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}, self.labels
+        crossed = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}
+        labels = self.labels if crossed else None
         if crossed and labels is not None and labels.ndim > 1:
             raise InputError(f"Cross-training needs one class number per sample, but the targets have the shape {tuple(labels.shape)}.")
         return {name: FoldTraining(model, self.data, labels, name) for name, model in crossed.items()}
@@ -417,7 +429,7 @@ class Audit:
                 workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress, rows=rows
             )
         one = self.resolve(workers=workers, batch=batch, memory=memory)
-        inputs, labels = one.inputs, one.labels
+        inputs = one.inputs
         budgets: dict[str, Budget] = {}
         measured: dict[str, int] = {}
         models: dict[str, AuditedModel] = {}
@@ -446,11 +458,11 @@ class Audit:
                 module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, at_once, workers)
                 measured |= {} if key is None else {key: budgets[name].rows}
                 check_training(name, module, one.training, one.explainers)
-                model, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name], advance)
+                model, accuracies[label] = admit(name, module, inputs, lambda: self.labels, one.target, one.outputs, budgets[name], advance)
                 known = folds[label].fingerprints[fold.fold] if fold and folds[label].fingerprints else model.fingerprint
                 known = known if self.precision == "float32" else fingerprint.of_json([known, self.precision])
                 models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
-        records = fold_records(models, folds, accuracies)
+        records, labels = fold_records(models, folds, accuracies), self.labels
         defaults = Defaults(one.space, one.walk)
         scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
         name, first = next(iter(models.items()))
@@ -480,7 +492,8 @@ class Audit:
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
-        models, inputs, labels = self.modules, self.data, self.labels
+        models, inputs = self.modules, self.data
+        labels = None if self.late_labels else self.labels
         reference = as_reference(self.reference, inputs)
         training = as_training(self.training, self.concepts, class_names(models), inputs)
         features = features_of(inputs, usual_rows(training, inputs) if reference is None else reference)
@@ -498,9 +511,7 @@ class Audit:
         check_needs(explainers, training, checkpoints, list(models))
         check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return AuditSetup(
-            inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed, features
-        )
+        return AuditSetup(inputs, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed, features)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""

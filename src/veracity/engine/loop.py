@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import ChangedModelError, SpecError, StoreError, VeracityError, error_text
+from veracity.core.inputs import is_streamed
 from veracity.core.models import device_of, evaluating, in_precision, out_of_memory
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.scores import Reads
@@ -218,6 +219,8 @@ class Bisection:
 def measure(block: Block, cells: Sequence[Cell]) -> list[Lines]:
     """Perturb a block once for all cells that share their perturbations; returns functions that fetch what was measured of each."""
     with block.guard.watching():
+        if isinstance(cells[0].request.space, InputSpace) and is_streamed(block.problem.inputs):
+            cells[0].request.space.check(block.x.values)
         before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
         return perturbation_of(block, cells, before).measure()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost, Explainer, Need, learner
-from veracity.core.inputs import Inputs, samples_to_read
+from veracity.core.inputs import Inputs, content_key
 from veracity.core.models import device_of
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import InputSpace, SampleSpace, TargetSpace, TrainingSpace, WeightSpace
@@ -107,7 +107,7 @@ def plan(
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for samples, model_name in blocks(problem, most):
         model = problem.models[model_name]
-        block, others = samples_to_read(problem.inputs, samples).fingerprint(), siblings(problem, model_name, samples)
+        block, others = content_key(problem.inputs, samples), siblings(problem, model_name, samples)
         for label in ("", *problem.explainers):
             explainer = problem.explainers.get(label)
             subject = problem.subject(model_name, explainer)

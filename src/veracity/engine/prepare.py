@@ -20,7 +20,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
-from veracity.core.inputs import samples_to_read, shown_parts, shown_words, whole
+from veracity.core.inputs import is_streamed, samples_to_read, shown_parts, shown_words, whole
 from veracity.core.scores import Reads, Request, Score, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
@@ -114,6 +114,8 @@ def check_probabilities(problem: Problem, left_open: Mapping[str, Score]) -> lis
     return [{"model": "" if mixed else model, "explainer": "", "text": text}] if found else []
 
 
+TRIED = 1024
+"""Of a data set that is not held in memory, how many samples spaces are checked on before the run; the others when they are read."""
 SHOWN = 10
 """How many samples a note names."""
 
@@ -298,7 +300,8 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         if not isinstance(space, InputSpace):
             continue
-        for part in torch.arange(problem.inputs.size()).split(256):
+        size = problem.inputs.size()
+        for part in torch.arange(min(size, TRIED) if is_streamed(problem.inputs) else size).split(256):
             space.check(samples_to_read(problem.inputs, part).values)
 
 
