@@ -34,7 +34,7 @@ from veracity.engine.executors import Executor, as_executor, check_main
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget, gpu_limit
-from veracity.engine.plan import plan, unfinished
+from veracity.engine.plan import fitting_block, plan, unfinished
 from veracity.engine.precision import check_resolution, strict_plan, strict_records
 from veracity.engine.preliminaries import (
     Preliminaries,
@@ -75,7 +75,7 @@ from veracity.engine.resolve import (
 from veracity.engine.store import RunFolder
 from veracity.engine.store.answers import answer_notes
 from veracity.engine.store.manifest import Kind
-from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
+from veracity.engine.stored_rows import known_block, known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
 from veracity.inputs import DatasetInputs, split_labels
 from veracity.inputs.labels import Split
@@ -119,7 +119,7 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
 
     Untrained networks stand in for models that must be trained, so that a mistake shows before the training.
     """
-    audit.resolve(**{name: value for name, value in settings.items() if name != "rows"})
+    audit.resolve(**{name: value for name, value in settings.items() if name not in ("rows", "block")})
     trainings = audit.fold_trainings()
     if not any(training.missing(store) for training in trainings.values()):
         if all(training.given.models for training in trainings.values()):
@@ -267,13 +267,14 @@ class Audit:
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
-        settings["rows"] = known_rows(store)
+        settings |= {"rows": known_rows(store), "block": known_block(store)}
         ready = rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
         try:
             with store.writing():
                 with bar("checking stored files", store.count(), progress) as advance:
                     store.repair(advance)
                 prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
+                prepared.check_same_data(store)
                 remember_rows(store, prepared.measured)
                 strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
                 asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
@@ -397,6 +398,7 @@ class Audit:
             "batch": batch,
             "memory": memory,
             "rows": None if store is None else known_rows(store),
+            "block": None if store is None else known_block(store),
         }
         prepared = self.prepare(**settings, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
@@ -418,15 +420,16 @@ class Audit:
         rehearsal: bool = False,
         progress: bool = False,
         rows: Mapping[str, int] | None = None,
+        block: int | None = None,
     ) -> AuditPlan:
         """Resolve every name, check every model, and plan; raises if anything cannot work.
 
         `trained` holds the models of folds by the name of their cross-trained model; a `rehearsal` says nothing about their predictions.
-        `rows` are the rows per call of models for which they were measured before.
+        `rows` are the rows per call of models for which they were measured before, and `block` the samples per block of a run that began.
         """
         if self.complete is not self:
             return self.complete.prepare(
-                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress, rows=rows
+                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress, rows=rows, block=block
             )
         one = self.resolve(workers=workers, batch=batch, memory=memory)
         inputs = one.inputs
@@ -475,6 +478,7 @@ class Audit:
         readings = check_probabilities(problem, one.scores.named)
         with bar("trying explainers", len(every) * len(explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
+        problem = replace(problem, block=block or fitting_block(problem, budgets))
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, advance)
         check_requests(problem, jobs, scores.asked)

@@ -81,7 +81,7 @@ class JobRunner:
         try:
             with in_precision(problem.precision), evaluating(model.module), seeded(problem.seed, gpus_in_use()):
                 learnt = recall(folder, job.learnt, device_of(model.module))
-                first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
+                first = problem.inputs.take(torch.tensor([job.samples[0]])).to(device_of(model.module))
                 guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
                 budget = self.budgets[job.model]
                 bisection = Bisection(
@@ -141,8 +141,8 @@ class Outcome:
                 folder.write_failure(cell.key, lines)
             else:
                 explained = Reads.EXPLANATION in cell.before
-                needed = [Place(EXPLANATIONS, explanation_key(job, cell.request))] if explained else []
-                lines.without(failed).write(cell.key, folder, failed, needed)
+                needed = {Place(EXPLANATIONS, explanation_key(job, cell.request))} - folder.unkept if explained else ()
+                lines.without(failed).write(cell.key, folder, failed, list(needed))
         for key, parts in self.maps.items():
             first = next(iter(parts.values()))
             whole = torch.full((len(job.samples), *first.shape[1:]), torch.nan, dtype=first.dtype)

@@ -25,7 +25,7 @@ read or written, so that a folder can be looked at quickly.
 
 Keys are hashes of everything that a file depends on, and SUM is a checksum of its content, kind, key and run: a file that is there
 and fits its name is right. Several writers, on a disk or in a bucket, may add files side by side. Blocks grow with the data
-(engine/plan.py), so that a million samples are thousands of files.
+and with what is measured (engine/plan.py), so that a million samples are some thousand files. The manifest says how large they are.
 """
 
 from __future__ import annotations
@@ -88,6 +88,12 @@ COLUMNS = pa.schema(
     ]
 )
 
+ENCODING: dict[str, Any] = {
+    "use_dictionary": ["draw", "level", "quantity", "status"],
+    "column_encoding": {"sample": "DELTA_BINARY_PACKED", "value": "PLAIN"},
+}
+"""How cells are written: a seventh of the time that dictionaries of all samples and values take, and read in two thirds of it."""
+
 
 def alone(tensor: Tensor, others: Iterable[Tensor]) -> Tensor:
     """A contiguous tensor that shares its memory with no larger one and none of the others; copied only if needed."""
@@ -106,6 +112,8 @@ class RunFolder:
         self.files = Files(self.root)
         self.records = Records(self.files, lambda: self.run)
         self._run, self._established = "", False
+        self.unkept: set[Place] = set()
+        """Records that were made and not kept, since there are too many: no cell needs them."""
 
     @property
     def run(self) -> str:
@@ -308,7 +316,7 @@ class RunFolder:
         sink = io.BytesIO()
         places = [*needed, *([Place(FAILED, key)] if failed else [])]
         schema = COLUMNS.with_metadata({NEEDS: json.dumps([[place.kind, place.key] for place in places])})
-        pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=schema), sink)
+        pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=schema), sink, **ENCODING)
         if failed:
             self.write_failure(key, next(iter(failed.values())), failed)
         self.put(CELLS, key, sink.getvalue(), "parquet")
