@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from veracity.core.errors import InputError, Note, unknown, warn
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.features import Features, features_of
-from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
+from veracity.core.inputs import FirstSamples, Inputs, SelectedSamples, TensorInputs, is_streamed
 from veracity.core.models import PRECISIONS, as_device, device_of, in_precision, to_device
 from veracity.core.scores import Defaults
 from veracity.core.settings import Count, Inside, Whole, check_fields
@@ -31,7 +32,7 @@ from veracity.engine.crosstrain.folds import FoldModels, accuracy_notes, check_s
 from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.defaults import choose
 from veracity.engine.executors import Executor, as_executor, check_main
-from veracity.engine.forecast import Forecast, forecast
+from veracity.engine.forecast import Forecast, Outlook, forecast
 from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget, gpu_limit
 from veracity.engine.plan import fitting_block, plan, unfinished
@@ -133,6 +134,8 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
     return None
 
 
+FEW, FEW_BYTES = 8192, 1 << 28
+"""How many samples a forecast looks at, and how many bytes they may have."""
 STRICT = "strict"
 """The folder of samples that were measured again in float32."""
 
@@ -384,14 +387,18 @@ class Audit:
         memory: int | None = None,
         progress: bool = True,
     ) -> Forecast:
-        """What a run would cost: passes, seconds, memory. Nothing is written.
+        """What a run would cost: passes, seconds, memory, disk. Nothing is written into the folder.
 
-        Strengths that the folder holds are used, so that cells which depend on them are known. What must be calibrated, learnt or
-        trained first is counted.
+        Some cells of every model are run in a temporary folder, and so are calibration and learning. Strengths that the folder holds are
+        used, so that cells which depend on them are known. Of many samples, the first ones are looked at, unless the folder holds cells.
         """
         if self.complete is not self:
             return self.complete.forecast(folder, workers=workers, batch=batch, memory=memory, progress=progress)
-        store, trainings = None if folder is None else RunFolder(str(folder)), self.fold_trainings()
+        store, size = None if folder is None else RunFolder(str(folder)), self.data.size()
+        begun = time.perf_counter()
+        some = self if store is not None and store.finished() else self.beginning()
+        reading = (time.perf_counter() - begun) / some.data.size() if is_streamed(self.data) else 0.0
+        trainings = some.fold_trainings()
         trained = load_folds(trainings, store)
         settings: dict[str, Any] = {
             "workers": workers,
@@ -400,13 +407,34 @@ class Audit:
             "rows": None if store is None else known_rows(store),
             "block": None if store is None else known_block(store),
         }
-        prepared = self.prepare(**settings, trained=trained, rehearsal=True, progress=progress)
+        begun = time.perf_counter()
+        prepared = some.prepare(**settings, trained=trained, rehearsal=True, progress=progress)
+        spent = time.perf_counter() - begun
+        if some is not self:
+            problem = replace(prepared.problem, block=fitting_block(prepared.problem, prepared.budgets, size))
+            prepared = replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets))
         sigmas, missing = known_strengths(prepared.problem, store)
         prepared = with_strengths(prepared, sigmas)
         untrained = sum(training.missing(store) for training in trainings.values())
         ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), untrained)
         finished = set() if store is None else store.finished()
-        return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
+        outlook = Outlook(prepared.problem, prepared.jobs, prepared.budgets, ahead, store, size, spent, 0.0 if some is self else reading)
+        return forecast(outlook, finished, workers)
+
+    def beginning(self) -> Audit:
+        """The audit on the first samples, if there are many; itself if there are not, or if a model is trained on all."""
+        row = self.data.take(torch.zeros(1, dtype=torch.long)).nbytes
+        some = max(64, min(FEW, FEW_BYTES // row))
+        if self.data.size() <= 2 * some or any(isinstance(model, CrossTrained) for model in self.modules.values()):
+            return self
+        if isinstance(self.data, DatasetInputs):
+            values, labels = self.data.first(some)
+            return replace(self, models=self.modules, inputs=values, targets=labels if self.targets is None else self.labels_of_first(some))
+        return replace(self, models=self.modules, inputs=FirstSamples(self.data, some), targets=self.labels_of_first(some))
+
+    def labels_of_first(self, count: int) -> Any:
+        """The targets of the first samples, as a user would give them."""
+        return None if self.labels is None else named_labels(self.labels[:count], class_names(self.modules))
 
     @hashing_once()
     @in_own_precision

@@ -174,18 +174,20 @@ def blocks(problem: Problem, most: int | None = None) -> list[tuple[Tensor, str]
     return sorted(parts, key=lambda part: int(part[0][0]))
 
 
-def usual_block(problem: Problem) -> int:
+def usual_block(problem: Problem, samples: int | None = None) -> int:
     """Samples per block, whatever is measured of them."""
     on_gpu = any(device_of(model.module).type == "cuda" for model in problem.models.values())
-    return block_size(problem.inputs, GPU_BLOCK if on_gpu else BLOCK)
+    return block_size(problem.inputs, GPU_BLOCK if on_gpu else BLOCK, samples)
 
 
-def fitting_block(problem: Problem, budgets: Mapping[str, Budget]) -> int:
-    """Samples per block, so that the run has at most some 1,000 cells: one file each, beside those of its explanations and worst pairs.
+def fitting_block(problem: Problem, budgets: Mapping[str, Budget], samples: int | None = None) -> int:
+    """Samples per block for this many samples (None: those of the problem), so that a run has at most some 1,000 cells.
 
-    A million samples with 20 scores and explainers are 31 blocks of 32,768. Blocks of large images stop growing at 128 MiB.
+    A cell is a file, and so are its worst pairs and, for several cells, their explanations. A million samples with 20 scores and explainers
+    are 31 blocks of 32,768. Blocks of large images stop growing at 128 MiB.
     """
-    size, samples = usual_block(problem), problem.inputs.size()
+    samples = problem.inputs.size() if samples is None else samples
+    size = usual_block(problem, samples)
     if samples <= BLOCK * size // 4:
         return size
     first = plan(replace(problem, block=BLOCK), budgets, most=1)
@@ -202,7 +204,7 @@ def lines_of(cell: Cell) -> int:
     return cell.request.walk.length(space) * max(1, space.levels) * len(cell.score.quantities)
 
 
-def block_size(inputs: Inputs, least: int = BLOCK) -> int:
+def block_size(inputs: Inputs, least: int = BLOCK, samples: int | None = None) -> int:
     """Samples per block: at least 64, and more for large data, which then has thousands of files and not millions.
 
     On a GPU, rows of a table come by thousands: a small network answers them faster than a file is written.
@@ -212,7 +214,7 @@ def block_size(inputs: Inputs, least: int = BLOCK) -> int:
         size //= 2
     while BLOCK < size < MOST and 2 * size * row <= SMALL:
         size *= 2
-    while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
+    while (samples or inputs.size()) > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
     return size
 

@@ -15,7 +15,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import FLOATS, Signals
 from veracity.core.randomness import gpus_in_use, seeded
-from veracity.inputs.chunks import CHUNK, ChunkReader, Form, as_values, read_samples
+from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, read_samples
 from veracity.inputs.entries import Entry, entries_of, shown_entries, single_entry
 
 
@@ -124,6 +124,11 @@ class DatasetInputs:
     def labels_at(self, index: Tensor) -> Any:
         """The labels of some samples; reads these alone."""
         return joined([self.reader.some([number]).labels for number in index.tolist()])
+
+    def first(self, count: int) -> tuple[Tensor, Any]:
+        """The first samples and their labels, None if there are none."""
+        values = torch.cat([self.take(part).values for part in torch.arange(count).split(SCANNED * CHUNK)])
+        return values, joined(self.reader.labels[: -(-count // CHUNK)])[:count] if self.labelled else None
 
     def fingerprint(self) -> str:
         """A hash of the version, or else of every sample; reads what was not read yet."""
