@@ -3,6 +3,7 @@
     manifest.json                       schema, kind, spec, versions, hashes, notes, the planned cells, and its own checksum
     run.json                            which run this is, with its own checksum
     cells/KEY.SUM.parquet               the measurements of one cell: sample, draw, level, quantity, value, status
+    packed/KEY.SUM.parquet              the measurements of many cells, once the run has ended (packs.py), and packs/KEY.SUM.json
     failed/KEY.SUM.json                 the error of a cell that could not be finished, or of samples that a finished one lacks
     explanations/KEY.SUM.safetensors    base explanations of one block
     worst/KEY.SUM.safetensors           the most telling pairs of one cell
@@ -47,7 +48,8 @@ from veracity.core.errors import StoreError, warn
 from veracity.engine.store import writers
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, Kind, check_manifest
-from veracity.engine.store.records import LARGEST, Damaged, Place, Records, measurements, parsed, printable, sealed, unsealed
+from veracity.engine.store.packs import Packs, pack
+from veracity.engine.store.records import LARGEST, Damaged, Place, Records, checked, measurements, parsed, printable, sealed, unsealed
 from veracity.engine.store.state import COMMAND, Progress
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ CELLS, FAILED = "cells", "failed"
 FOLDERS = (
     "models",
     "cells",
+    "packed",
+    "packs",
     "failed",
     "explanations",
     "worst",
@@ -111,6 +115,7 @@ class RunFolder:
         self.root = str(root)
         self.files = Files(self.root)
         self.records = Records(self.files, lambda: self.run)
+        self.packs = Packs(self.records)
         self._run, self._established = "", False
         self.unkept: set[Place] = set()
         """Records that were made and not kept, since there are too many: no cell needs them."""
@@ -162,7 +167,7 @@ class RunFolder:
             done, failures = frozenset(part for part in planned if over or self.settled(part)), dict[str, str]()
         else:
             planned = frozenset(cell["key"] for cell in manifest["cells"])
-            done = planned & self.records.keys("orbits" if kind is Kind.ORBITS else CELLS)
+            done = planned & (self.records.keys("orbits") if kind is Kind.ORBITS else self.finished())
             failures = {key: error for key, error in self.failures().items() if key in planned - done}
         command = str(manifest.get("command") or "")
         return Progress(cells=len(planned), done=done, failures=failures, writer=who, command=command, unit=unit)
@@ -278,7 +283,9 @@ class RunFolder:
             if lost:
                 self.records.remove(CELLS, key)
                 gone += sorted(lost - set(gone))
-        return gone
+        without = {key: set(places) - known for key, places in self.packs.needs().items() if set(places) - known}
+        self.packs.forget(without)
+        return gone + sorted(set().union(*without.values()) - set(gone))
 
     def count(self) -> int:
         """How many records there are."""
@@ -286,11 +293,11 @@ class RunFolder:
 
     def has(self, key: str) -> bool:
         """Whether a cell is finished."""
-        return self.records.has(CELLS, key)
+        return self.records.has(CELLS, key) or key in self.packs.cells()
 
     def finished(self) -> set[str]:
         """The keys of all finished cells."""
-        return self.records.keys(CELLS)
+        return self.records.keys(CELLS) | set(self.packs.cells())
 
     def write_cell(
         self,
@@ -325,13 +332,26 @@ class RunFolder:
 
     def read_cell(self, key: str) -> pa.Table:
         """A finished cell's measurements."""
-        data = self.records.get(CELLS, key)
-        if data is None:
-            raise StoreError(f"The cell {key} is not in {self.root}: run the same command again, which measures it.")
         try:
+            rows = self.packs.read(key, COLUMNS)
+            data = self.records.get(CELLS, key) if rows is None else None
+            if rows is None and data is None and key in self.packs.cells():  # a writer has just packed it
+                rows = self.packs.read(key, COLUMNS)
+            if rows is not None:
+                return checked(rows, COLUMNS)
+            if data is None:
+                raise StoreError(f"The cell {key} is not in {self.root}: run the same command again, which measures it.")
             return measurements(data, COLUMNS)
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"The cell {key} in {self.root} holds no measurements: delete it and run the same command again.") from error
+
+    def cell_and_needs(self, key: str) -> tuple[pa.Table, list[Place]]:
+        """A cell that has a file of its own, and the records that it needs."""
+        return self.read_cell(key), needs(pq.read_schema(io.BytesIO(self.records.get(CELLS, key) or b"")))
+
+    def pack(self, cells: Sequence[Mapping[str, Any]]) -> None:
+        """Put the cells of a manifest into few files, if there are many of them; only for the holder of the lock."""
+        pack(self, cells, COLUMNS, ENCODING)
 
     def write_failure(self, key: str, error: str, samples: Mapping[int, str] | None = None) -> None:
         """Record why a cell could not be finished, or why it was only without these samples."""
