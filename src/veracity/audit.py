@@ -296,7 +296,7 @@ class Audit:
                     store.write_manifest({**store.manifest(), "notes": [*prepared.notes, *undefined]})
                 if self.precision != "float32":
                     self.check_strictly(store, prepared, strengths)
-                store.pack(store.manifest()["cells"])
+                store.pack(entry for job in prepared.jobs for entry in prepared.entries(job))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -275,20 +275,31 @@ class Result:
         return {key: (distance[member == 0], distance[member == 1]) for key, (distance, member) in both.items()}
 
     def explanations(self, model: str, explainer: str) -> Tensor:
-        """The explanations of the unperturbed inputs, (samples, ...), as they were measured."""
+        """The explanations of the unperturbed inputs, (samples, ...), as they were measured.
+
+        Of very many, a folder keeps those of the first samples: as many as fit into 1 GiB.
+        """
+        parts = list(self._explained(model, explainer))
+        samples = torch.cat([numbers for numbers, _ in parts])
+        return torch.cat([maps for _, maps in parts])[samples.argsort()]
+
+    def _explained(self, model: str, explainer: str) -> Iterator[tuple[Tensor, Tensor]]:
+        """The samples and explanations of every stored block; raises if there is none."""
         cells = [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
         if not cells:
             raise unknown("subject of this run", f"{model} / {explainer}", {f"{one.model} / {one.explainer}" for one in self.series})
         scattered = self.manifest.get("blocks", {}).get(model, {})
-        blocks = {cell["base"]: scattered.get(str(cell["start"])) or list(range(int(cell["start"]), int(cell["stop"]))) for cell in cells}
-        kept = {base: self.folder.read_tensors("explanations", base) for base in blocks}
-        if all(part is None for part in kept.values()):
+        stored, found = self.folder.records.keys("explanations"), False
+        for base, cell in {cell["base"]: cell for cell in cells}.items():
+            kept = self.folder.read_tensors("explanations", base) if base in stored else None
+            if kept is not None:
+                found = True
+                numbers = scattered.get(str(cell["start"])) or range(int(cell["start"]), int(cell["stop"]))
+                yield torch.tensor(list(numbers)), kept["explanation"]
+        if not found:
             raise StoreError(
                 f"The explanations of {model} / {explainer} are not in {self.path}: run the same command again, which makes them."
             )
-        maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
-        samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])
-        return maps[samples.argsort()]
 
     def visualisations(self) -> list[Visualised]:
         """The pictures of global explanations: of the models themselves, and of their copies along the first draw of a path."""
@@ -314,15 +325,13 @@ class Result:
         rows: list[dict[str, Any]] = []
         for model, explainer in sorted(subjects) if known else ():
             try:
-                maps = self.explanations(model, explainer).double()
+                found = feature_means((maps for _, maps in self._explained(model, explainer)), torch.tensor(known["groups"]), bool(parts))
             except StoreError:
                 continue
-            if maps.shape[1:] != (len(known["groups"]),):
+            if found is None:
                 continue
-            groups = torch.tensor(known["groups"])
-            sums = group_sums(maps, groups)
-            size = (group_sums(maps.abs(), groups) if parts else sums.abs()).nanmean(dim=0)
-            values = zip(known["names"], sums.nanmean(dim=0).tolist(), (size / size.sum()).tolist(), strict=True)
+            mean, size = found
+            values = zip(known["names"], mean.tolist(), (size / size.sum()).tolist(), strict=True)
             rows += [dict(zip(columns, (model, explainer, *value), strict=True)) for value in values]
         return pd.DataFrame(rows, columns=columns)
 
@@ -524,6 +533,21 @@ class Result:
                 lost=dict(sorted(lost.items())),
                 null=str(first.get("null", "")),
             )
+
+
+def feature_means(blocks: Iterable[Tensor], groups: Tensor, magnitudes: bool) -> tuple[Tensor, Tensor] | None:
+    """The means over samples of the sum over each feature's values, and of its magnitude; None if maps have another shape.
+
+    Maps (samples, d) come block by block. With `magnitudes`, those of the single values are summed.
+    """
+    total, size, count = (torch.zeros(int(groups.max()) + 1, dtype=torch.float64) for _ in range(3))
+    for maps in blocks:
+        if maps.shape[1:] != groups.shape:
+            return None
+        sums = group_sums(maps.double(), groups)
+        sizes = group_sums(maps.double().abs(), groups) if magnitudes else sums.abs()
+        total, size, count = total + sums.nansum(dim=0), size + sizes.nansum(dim=0), count + sums.isfinite().sum(dim=0)
+    return total / count, size / count
 
 
 def sample_table(series: Sequence[Series]) -> pd.DataFrame:

@@ -349,7 +349,7 @@ class RunFolder:
         """A cell that has a file of its own, and the records that it needs."""
         return self.read_cell(key), needs(pq.read_schema(io.BytesIO(self.records.get(CELLS, key) or b"")))
 
-    def pack(self, cells: Sequence[Mapping[str, Any]]) -> None:
+    def pack(self, cells: Iterable[Mapping[str, Any]]) -> None:
         """Put the cells of a manifest into few files, if there are many of them; only for the holder of the lock."""
         pack(self, cells, COLUMNS, ENCODING)
 

@@ -95,7 +95,7 @@ class Packs:
         self.records.put(PACKS, key, json.dumps({"cells": cells}).encode(), "json")
 
 
-def pack(folder: RunFolder, cells: Sequence[Mapping[str, Any]], form: pa.Schema, encoding: Mapping[str, Any]) -> None:
+def pack(folder: RunFolder, cells: Iterable[Mapping[str, Any]], form: pa.Schema, encoding: Mapping[str, Any]) -> None:
     """Pack the cells of a manifest, if there are many; only for the holder of the lock."""
     loose = folder.records.keys("cells")
     if len(loose) <= LOOSE:
