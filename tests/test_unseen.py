@@ -19,7 +19,7 @@ from veracity.core.walks import Sampling
 from veracity.perturb import CyclicShift
 from veracity.results import Result, compared
 from veracity.results.comparison import versus
-from veracity.results.series import Series
+from veracity.results.series import Arrays, Series
 from veracity.statistics.means import estimate
 
 SAMPLES = 12
@@ -143,7 +143,17 @@ def test_groups_of_equal_samples_are_not_ranked() -> None:
 
 def series(values: np.ndarray, sampling: Sampling) -> Series:
     """A score that was measured to the end."""
-    samples = np.arange(len(values))
+    arrays = Arrays(
+        samples=np.arange(len(values)),
+        values=values,
+        counts=np.full(len(values), values.shape[1]),
+        drawn=values.size,
+        per_sample=values.mean(axis=1),
+        measured=Measured({"value": values[:, :, None]}),
+        no_response=np.zeros(len(values), dtype=np.bool_),
+        errors=None,
+        remarks={},
+    )
     return Series(
         model="m",
         explainer="e",
@@ -155,15 +165,7 @@ def series(values: np.ndarray, sampling: Sampling) -> Series:
         sampling=sampling,
         bounds=(-math.inf, math.inf),
         direction=Direction.HIGHER,
-        samples=samples,
-        values=values,
-        counts=np.full(len(values), values.shape[1]),
-        drawn=values.size,
-        per_sample=values.mean(axis=1),
-        measured=Measured({"value": values[:, :, None]}),
-        no_response=np.zeros(len(values), dtype=np.bool_),
-        errors=None,
-        remarks={},
+        read=lambda: arrays,
         cells=1,
         missing=0,
         broken=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from veracity.core.errors import InputError, Note, unknown, warn
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.features import Features, features_of
-from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
+from veracity.core.inputs import FirstSamples, Inputs, SelectedSamples, TensorInputs, is_streamed
 from veracity.core.models import PRECISIONS, as_device, device_of, in_precision, to_device
 from veracity.core.scores import Defaults
 from veracity.core.settings import Count, Inside, Whole, check_fields
@@ -32,10 +33,10 @@ from veracity.engine.crosstrain.folds import FoldModels, accuracy_notes, check_s
 from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.defaults import choose
 from veracity.engine.executors import Executor, as_executor, check_main
-from veracity.engine.forecast import Forecast, forecast
+from veracity.engine.forecast import Forecast, Outlook, forecast
 from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget, gpu_limit
-from veracity.engine.plan import Job, plan, unfinished
+from veracity.engine.plan import Job, fitting_block, plan, unfinished
 from veracity.engine.precision import check_resolution, strict_plan, strict_records
 from veracity.engine.preliminaries import (
     Lessons,
@@ -79,9 +80,9 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.answers import answer_notes
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.shards import Member, Share, living
-from veracity.engine.stored_rows import known_rows, remember_rows, rows_key
+from veracity.engine.stored_rows import known_block, known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
-from veracity.inputs import split_labels
+from veracity.inputs import DatasetInputs, split_labels
 from veracity.inputs.labels import Split
 from veracity.inputs.several import required_names
 from veracity.results import Result
@@ -93,7 +94,6 @@ class AuditSetup:
     """The settings of an audit as components and tensors, before any model is checked."""
 
     inputs: Inputs
-    labels: Tensor | None
     space: InputSpace | None
     explainers: dict[str, Explainer]
     scores: Scores
@@ -124,7 +124,7 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
 
     Untrained networks stand in for models that must be trained, so that a mistake shows before the training.
     """
-    audit.resolve(**{name: value for name, value in settings.items() if name != "rows"})
+    audit.resolve(**{name: value for name, value in settings.items() if name not in ("rows", "block")})
     trainings = audit.fold_trainings()
     if not any(training.missing(store) for training in trainings.values()):
         if all(training.given.models for training in trainings.values()):
@@ -149,6 +149,8 @@ class BegunRun:
     runner: JobRunner
 
 
+FEW, FEW_BYTES = 8192, 1 << 28
+"""How many samples a forecast looks at, and how many bytes they may have."""
 STRICT = "strict"
 """The folder of samples that were measured again in float32."""
 
@@ -177,8 +179,8 @@ class Audit:
 
     models       {"name": model}, or one model: a torch module, a function on arrays, a fitted estimator or Pipeline, an XGBoost or LightGBM
                  model, the path of an ONNX file, a transformers pipeline; a CrossTrained is trained once for each fold of the data
-    inputs       an array (samples, ...), a DataFrame, a list of samples, a dataset, arrays by name, graphs (PyG's Data in a list, or
-                 Batch), or an Inputs such as TextInputs, TableInputs, ImageInputs
+    inputs       an array (samples, ...), a DataFrame, a list of samples, arrays by name, graphs (PyG's Data in a list, or Batch), an Inputs
+                 such as TextInputs, TableInputs, ImageInputs; or a dataset, which is read by blocks (see DatasetInputs)
     targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify;
                  0 or 1 for each of several labels (samples, K); the class of every pixel (samples, H, W)
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}; by default
@@ -253,6 +255,12 @@ class Audit:
         given = self.given.labels if self.targets is None else self.targets
         return as_labels(given, self.data.size(), class_names(self.modules, given))
 
+    @property
+    def late_labels(self) -> bool:
+        """Whether labels are read with the samples, when a model sees these for the first time."""
+        crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
+        return isinstance(self.data, DatasetInputs) and self.data.labelled and self.targets is None and not crossed
+
     @hashing_once()
     @in_own_precision
     def run(
@@ -303,7 +311,7 @@ class Audit:
 
     def look(self, store: RunFolder, settings: dict[str, Any], progress: bool) -> AuditPlan | None:
         """Check everything that can fail before anything is written; None if models must be trained or loaded first."""
-        settings["rows"] = known_rows(store)
+        settings |= {"rows": known_rows(store), "block": known_block(store)}
         crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
         return rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
 
@@ -313,6 +321,7 @@ class Audit:
             with bar("checking stored files", store.count(), progress) as advance:
                 store.repair(advance)
         prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
+        prepared.check_same_data(store)
         remember_rows(store, prepared.measured)
         strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
         asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
@@ -337,6 +346,7 @@ class Audit:
             store.write_manifest({**store.manifest(), "notes": [*begun.prepared.notes, *undefined]})
         if self.precision != "float32":
             self.check_strictly(store, begun.prepared, begun.strengths)
+        store.pack(entry for job in begun.prepared.jobs for entry in begun.prepared.entries(job))
         return undefined
 
     def run_shard(
@@ -390,11 +400,17 @@ class Audit:
         given: dict[str, Any] = {"explainers": self.explainers, "scores": self.scores, "symmetry": self.symmetry is not None}
         choice = choose(self.modules, self.data, **given, seed=self.seed, target=as_target(self.target))
         changes: dict[str, Any] = {"models": self.modules, "inputs": self.data, "explainers": choice.explainers, "scores": choice.scores}
-        changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
+        if not self.late_labels:
+            changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
             whole = self.data.tensor if isinstance(self.data, TensorInputs) else None
             changes["inputs"] = SelectedSamples(self.data, choice.rows) if whole is None else whole[choice.rows.to(whole.device)]
-            changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
+            if isinstance(self.data, DatasetInputs):
+                changes["inputs"] = self.data.take(choice.rows).values
+            if isinstance(self.data, DatasetInputs) and self.late_labels:
+                changes["targets"] = self.data.labels_at(choice.rows)
+            else:
+                changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
         if choice.sentence:
             changes["about"] = {**as_about(self.about), "chosen": choice.sentence}
             warn(choice.sentence)
@@ -411,7 +427,8 @@ class Audit:
 
     def fold_trainings(self) -> dict[str, FoldTraining]:
         """How every cross-trained model is trained, by name."""
-        crossed, labels = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}, self.labels
+        crossed = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}
+        labels = self.labels if crossed else None
         if crossed and labels is not None and labels.ndim > 1:
             raise InputError(f"Cross-training needs one class number per sample, but the targets have the shape {tuple(labels.shape)}.")
         return {name: FoldTraining(model, self.data, labels, name) for name, model in crossed.items()}
@@ -441,28 +458,54 @@ class Audit:
         memory: int | None = None,
         progress: bool = True,
     ) -> Forecast:
-        """What a run would cost: passes, seconds, memory. Nothing is written.
+        """What a run would cost: passes, seconds, memory, disk. Nothing is written into the folder.
 
-        Strengths that the folder holds are used, so that cells which depend on them are known. What must be calibrated, learnt or
-        trained first is counted.
+        Some cells of every model are run in a temporary folder, and so are calibration and learning. Strengths that the folder holds are
+        used, so that cells which depend on them are known. Of many samples, the first ones are looked at, unless the folder holds cells.
         """
         if self.complete is not self:
             return self.complete.forecast(folder, workers=workers, batch=batch, memory=memory, progress=progress)
-        store, trainings = None if folder is None else RunFolder(str(folder)), self.fold_trainings()
+        store, size = None if folder is None else RunFolder(str(folder)), self.data.size()
+        begun = time.perf_counter()
+        some = self if store is not None and store.finished() else self.beginning()
+        reading = (time.perf_counter() - begun) / some.data.size() if is_streamed(self.data) else 0.0
+        trainings = some.fold_trainings()
         trained = load_folds(trainings, store)
         settings: dict[str, Any] = {
             "workers": workers,
             "batch": batch,
             "memory": memory,
             "rows": None if store is None else known_rows(store),
+            "block": None if store is None else known_block(store),
         }
-        prepared = self.prepare(**settings, trained=trained, rehearsal=True, progress=progress)
+        begun = time.perf_counter()
+        prepared = some.prepare(**settings, trained=trained, rehearsal=True, progress=progress)
+        spent = time.perf_counter() - begun
+        if some is not self:
+            problem = replace(prepared.problem, block=fitting_block(prepared.problem, prepared.budgets, size))
+            prepared = replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets))
         sigmas, missing = known_strengths(prepared.problem, store)
         prepared = with_strengths(prepared, sigmas)
         untrained = sum(training.missing(store) for training in trainings.values())
         ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), untrained)
         finished = set() if store is None else store.finished()
-        return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
+        outlook = Outlook(prepared.problem, prepared.jobs, prepared.budgets, ahead, store, size, spent, 0.0 if some is self else reading)
+        return forecast(outlook, finished, workers)
+
+    def beginning(self) -> Audit:
+        """The audit on the first samples, if there are many; itself if there are not, or if a model is trained on all."""
+        row = self.data.take(torch.zeros(1, dtype=torch.long)).nbytes
+        some = max(64, min(FEW, FEW_BYTES // row))
+        if self.data.size() <= 2 * some or any(isinstance(model, CrossTrained) for model in self.modules.values()):
+            return self
+        if isinstance(self.data, DatasetInputs):
+            values, labels = self.data.first(some)
+            return replace(self, models=self.modules, inputs=values, targets=labels if self.targets is None else self.labels_of_first(some))
+        return replace(self, models=self.modules, inputs=FirstSamples(self.data, some), targets=self.labels_of_first(some))
+
+    def labels_of_first(self, count: int) -> Any:
+        """The targets of the first samples, as a user would give them."""
+        return None if self.labels is None else named_labels(self.labels[:count], class_names(self.modules))
 
     @hashing_once()
     @in_own_precision
@@ -476,18 +519,19 @@ class Audit:
         rehearsal: bool = False,
         progress: bool = False,
         rows: Mapping[str, int] | None = None,
+        block: int | None = None,
     ) -> AuditPlan:
         """Resolve every name, check every model, and plan; raises if anything cannot work.
 
         `trained` holds the models of folds by the name of their cross-trained model; a `rehearsal` says nothing about their predictions.
-        `rows` are the rows per call of models for which they were measured before.
+        `rows` are the rows per call of models for which they were measured before, and `block` the samples per block of a run that began.
         """
         if self.complete is not self:
             return self.complete.prepare(
-                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress, rows=rows
+                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress, rows=rows, block=block
             )
         one = self.resolve(workers=workers, batch=batch, memory=memory)
-        inputs, labels = one.inputs, one.labels
+        inputs = one.inputs
         budgets: dict[str, Budget] = {}
         measured: dict[str, int] = {}
         models: dict[str, AuditedModel] = {}
@@ -516,11 +560,11 @@ class Audit:
                 module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, at_once, workers)
                 measured |= {} if key is None else {key: budgets[name].rows}
                 check_training(name, module, one.training, one.explainers)
-                model, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name], advance)
+                model, accuracies[label] = admit(name, module, inputs, lambda: self.labels, one.target, one.outputs, budgets[name], advance)
                 known = folds[label].fingerprints[fold.fold] if fold and folds[label].fingerprints else model.fingerprint
                 known = known if self.precision == "float32" else fingerprint.of_json([known, self.precision])
                 models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
-        records = fold_records(models, folds, accuracies)
+        records, labels = fold_records(models, folds, accuracies), self.labels
         defaults = Defaults(one.space, one.walk)
         scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
         name, first = next(iter(models.items()))
@@ -533,6 +577,7 @@ class Audit:
         readings = check_probabilities(problem, one.scores.named)
         with bar("trying explainers", len(every) * len(explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
+        problem = replace(problem, block=block or fitting_block(problem, budgets))
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, advance)
         check_requests(problem, jobs, scores.asked)
@@ -550,7 +595,8 @@ class Audit:
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
-        models, inputs, labels = self.modules, self.data, self.labels
+        models, inputs = self.modules, self.data
+        labels = None if self.late_labels else self.labels
         reference = as_reference(self.reference, inputs)
         training = as_training(self.training, self.concepts, class_names(models), inputs)
         features = features_of(inputs, usual_rows(training, inputs) if reference is None else reference)
@@ -568,9 +614,7 @@ class Audit:
         check_needs(explainers, training, checkpoints, list(models))
         check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return AuditSetup(
-            inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed, features
-        )
+        return AuditSetup(inputs, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed, features)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 from veracity.core.errors import InputError
 from veracity.inputs import ImageInputs, SeveralInputs, TableInputs, as_inputs
@@ -43,7 +43,6 @@ class Records(Dataset[Any]):
         pd.DataFrame(ROWS, columns=["a", "b", "c"]),
         TensorDataset(torch.tensor(ROWS)),
         TensorDataset(torch.tensor(ROWS), torch.arange(4)),
-        DataLoader(TensorDataset(torch.tensor(ROWS), torch.arange(4)), batch_size=3, shuffle=True),
         Records(),
         {"values": ROWS},
     ],

@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 from inputs.test_several import Network, parts
 from models.onnx_files import small_network
 from text_models import TEXTS, text_model, tokenizer
 from veracity import GraphInputs
 from veracity.core.inputs import FirstSamples, Inputs, SelectedSamples, TensorInputs, TokenInputs
-from veracity.inputs import ImageInputs, Scaling, SeveralInputs, TableInputs, TextInputs
+from veracity.inputs import DatasetInputs, ImageInputs, Scaling, SeveralInputs, TableInputs, TextInputs
 from veracity.models import as_model
 from veracity.testing import InputsConformance
 
@@ -29,6 +30,14 @@ class Pooled(nn.Module):
 class TestTensors(InputsConformance):
     def inputs(self) -> Inputs:
         return TensorInputs(torch.rand(5, 4, generator=torch.Generator().manual_seed(0)))
+
+    def model(self) -> nn.Module:
+        return small_network()
+
+
+class TestDataset(InputsConformance):
+    def inputs(self) -> Inputs:
+        return DatasetInputs(TensorDataset(torch.rand(70, 4, generator=torch.Generator().manual_seed(0)), torch.arange(70)))
 
     def model(self) -> nn.Module:
         return small_network()

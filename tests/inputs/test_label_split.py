@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import veracity
 from text_models import text_model, tokenizer
@@ -52,11 +52,6 @@ class Words(Dataset[Any]):
         return {"text": ["a fine film", "a dull one"][row], "label": row}
 
 
-def padded(batch: list[Any]) -> tuple[Tensor, Tensor]:
-    """Rows of different lengths, filled up to the longest."""
-    return torch.nn.utils.rnn.pad_sequence([row for row, _ in batch], batch_first=True), torch.stack([label for _, label in batch])
-
-
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
@@ -65,12 +60,8 @@ def padded(batch: list[Any]) -> tuple[Tensor, Tensor]:
         (list(zip(X, Y, strict=True)), "The last entry of each sample"),
         ([(row.numpy(), int(label)) for row, label in zip(X, Y, strict=True)], "The last entry of each sample"),
         (TensorDataset(X, Y), "The last entry of each sample"),
-        (DataLoader(TensorDataset(X, Y), batch_size=3, shuffle=True), "The last entry of each sample"),
-        (DataLoader(Stream(), batch_size=3), "The last entry of each sample"),
+        (Stream(), "The last entry of each sample"),
         (KnownStream(), "The last entry of each sample"),
-        (DataLoader(KnownStream(), batch_size=3), "The last entry of each sample"),
-        (DataLoader(KnownStream(), batch_size=None), "The last entry of each sample"),
-        (DataLoader(TensorDataset(X, Y), batch_size=3, collate_fn=padded), "The last entry of each batch"),
     ],
 )
 def test_labels_are_found_and_said(given: Any, taken: str) -> None:
@@ -95,22 +86,10 @@ def test_labels_beside_the_inputs_are_the_targets() -> None:
         assert numbers(veracity.Audit(models=net, inputs={"x": X, "y": Y}, targets=1 - Y).labels) == (1 - Y).tolist()
 
 
-def test_a_loader_puts_samples_together_in_its_own_way() -> None:
-    lengths = [(torch.ones(n), torch.tensor(n % 2)) for n in (1, 3, 2)]
-    with pytest.warns(Note):
-        assert rows(DataLoader(lengths, batch_size=2, collate_fn=padded)) == [[1, 0, 0], [1, 1, 1], [1, 1, 0]]  # type: ignore[arg-type]
-
-
-def test_a_sampler_chooses_the_samples_and_leaves_the_random_state() -> None:
-    generator = torch.Generator().manual_seed(3)
-    loader = DataLoader(TensorDataset(X, Y), sampler=SubsetRandomSampler([1, 3], generator=generator))
-    before, own = torch.get_rng_state(), generator.get_state()
-    with pytest.warns(Note):
-        found, again = rows(loader), rows(loader)
-    assert sorted(found) == [X[1].tolist(), X[3].tolist()]
-    assert found == again
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(own, generator.get_state())
+@pytest.mark.parametrize("given", [DataLoader(TensorDataset(X, Y), batch_size=3, shuffle=True), DataLoader(Stream())])
+def test_a_loader_is_refused(given: Any) -> None:
+    with pytest.raises(InputError, match=r"^The inputs are a DataLoader, .*: pass its dataset, inputs=loader\.dataset, and"):
+        split_labels(given)
 
 
 class Noisy(Dataset[Any]):
@@ -123,8 +102,8 @@ class Noisy(Dataset[Any]):
         return torch.rand(2) + float(np.random.rand()), row  # noqa: NPY002
 
 
-@pytest.mark.parametrize("given", [Noisy(), DataLoader(Noisy()), DataLoader(Noisy(), shuffle=True)])
-def test_a_dataset_that_draws_gives_the_same_samples_and_leaves_the_random_state(given: Any) -> None:
+def test_a_dataset_that_draws_gives_the_same_samples_and_leaves_the_random_state() -> None:
+    given = Noisy()
     before, array = torch.get_rng_state(), np.random.get_state()[2]  # noqa: NPY002
     with pytest.warns(Note):
         assert rows(given) == rows(given)
@@ -132,24 +111,11 @@ def test_a_dataset_that_draws_gives_the_same_samples_and_leaves_the_random_state
     assert np.random.get_state()[2] == array  # noqa: NPY002
 
 
-def test_batches_chosen_by_hand() -> None:
-    with pytest.warns(Note):
-        assert rows(DataLoader(TensorDataset(X, Y), batch_sampler=[[2], [0, 1]])) == X[[2, 0, 1]].tolist()
-
-
 def test_a_dataset_of_texts_gives_texts() -> None:
     with pytest.warns(Note, match="The entry 'label'"):
         found = split_labels(Words())
     assert found.samples == ["a fine film", "a dull one"]
     assert found.labels == [0, 1]
-
-
-def test_a_collate_function_that_fails() -> None:
-    def broken(batch: Any) -> Any:
-        return np.zeros(3)[len(batch)]
-
-    with pytest.raises(InputError, match=r"collate_fn of the DataLoader fails on all 4 samples at once with IndexError: .*pass"):
-        split_labels(DataLoader(TensorDataset(X, Y), collate_fn=broken))
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_very_many_samples_are_thinned_but_keep_their_ends() -> None:
 def test_boxes_follow_the_ranking(tmp_path: Path) -> None:
     run = digits_run(tmp_path, samples=10)
     ranking = ranking_data(run.rows, "equivariance", ["all-cnn", "augmented-cnn", "standard-cnn"])
-    data = boxes_data(run.samples("equivariance"), ranking)
+    data = boxes_data([one for one in run.series if one.score == "equivariance"], ranking)
     assert [name for name, _ in data.rows] == list(ranking.order)
     missing = [(name, place) for name, boxes in data.rows for place, box in enumerate(boxes) if box is None]
     assert missing == [("deep_lift", 2)]

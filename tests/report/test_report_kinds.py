@@ -76,7 +76,7 @@ def test_one_kind_keeps_the_plain_headings() -> None:
 
 def test_boxes_follow_the_kinds(run: Result) -> None:
     ranking = ranking_data(run.rows, "symmetry", MODELS)
-    data = boxes_data(run.samples("symmetry"), ranking)
+    data = boxes_data([one for one in run.series if one.score == "symmetry"], ranking)
     assert [heading for heading, _ in data.groups][::2] == ["Feature maps", "Examples", "Concepts"]
     assert [name for name, _ in data.groups[3][1]] == list(NULLS["training set"])
     assert [name for name, _ in data.rows] == list(ranking.order)

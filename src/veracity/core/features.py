@@ -11,10 +11,12 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, unknown
-from veracity.core.inputs import Inputs, Subset, TensorInputs
+from veracity.core.inputs import Inputs, TensorInputs, is_streamed, whole
 
 CENTRES = ("reference", "mean", "median")
 """Reference samples that are made from the columns of a table."""
+MOST = 10_000
+"""Of a data set that is not held in memory, how many samples, the first ones, say what usual values are."""
 CLOSE = 0.01
 """Two baselines are the same within this share of a column's standard deviation."""
 
@@ -133,17 +135,14 @@ def features_of(inputs: Inputs, reference: Tensor | None = None) -> Features | N
     """What the values of these inputs mean, or None: for images, series and whatever else has positions.
 
     A reference set gives the scales and the reference values, unless the inputs brought a background of their own. Plain vectors
-    (samples, d) are taken for the rows of a table, too.
+    (samples, d) are taken for the rows of a table, too; of a data set that is not held in memory, the first 10,000 are looked at.
     """
     known: Features | None = getattr(inputs, "features", None)
     fits = reference is not None and reference.ndim == 2 and len(reference) > 0 and reference.shape[1:] == inputs.shape
     if known is None:
-        whole = inputs
-        while isinstance(whole, Subset):
-            whole = whole.inputs
-        if not isinstance(whole, TensorInputs) or len(inputs.shape) != 1:
+        if not (isinstance(whole(inputs), TensorInputs) or is_streamed(inputs)) or len(inputs.shape) != 1:
             return None
-        rows = inputs.take(torch.arange(inputs.size())).values
+        rows = inputs.take(torch.arange(min(inputs.size(), MOST) if is_streamed(inputs) else inputs.size())).values
         return Features.measured(reference.to(rows) if reference is not None and fits else rows, own=not fits)
     if reference is not None and fits and known.own:
         return known.with_background(reference.to(known.background))

@@ -99,6 +99,17 @@ def samples_to_read(inputs: Inputs, index: Tensor) -> Signals:
     return inputs.take(index) if part is None else Signals(part)
 
 
+def content_key(inputs: Inputs, index: Tensor) -> str:
+    """A hash of some samples' content; data sets that are not held in memory know it without reading the samples again."""
+    own = getattr(inputs, "content_key", None)
+    return str(own(index)) if own is not None else samples_to_read(inputs, index).fingerprint()
+
+
+def is_streamed(inputs: Any) -> bool:
+    """Whether samples are read when they are needed, and not held in memory."""
+    return bool(getattr(whole(inputs), "streamed", False))
+
+
 def consecutive(inputs: Inputs, index: Tensor) -> Tensor | None:
     """Consecutive samples of a tensor, in its own memory; None for other samples and other data."""
     if not isinstance(inputs, TensorInputs) or not len(index):

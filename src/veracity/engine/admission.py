@@ -39,13 +39,16 @@ def admit(
     name: str,
     module: nn.Module,
     inputs: Inputs,
-    labels: Tensor | None,
+    labels: Tensor | Callable[[], Tensor | None] | None,
     target: Target,
     outputs: Outputs | None,
     budget: Budget,
     advance: Callable[[int], None] = lambda rows: None,
 ) -> tuple[AuditedModel, float | None]:
-    """The model as it will be audited, and its accuracy if labels are known."""
+    """The model as it will be audited, and its accuracy if labels are known.
+
+    Labels may be a function, which is called after the model has seen every input: a dataset is read once for both.
+    """
     with evaluating(module):
         scores = None if extendable(module) else sweep(name, module, inputs, budget, advance)
         with torch.no_grad():  # one text says what the outputs are: scores of all tokens after all positions would fill the memory
@@ -60,6 +63,8 @@ def admit(
         viewed = scores if scores is not None and view is module else sweep(name, view, inputs, budget, told)
         same = scores is None and type(target).decisions is type(target).view
         decided = scores if scores is not None and deciding is module else viewed if same else sweep(name, deciding, inputs, budget)
+    if labels is not None and not isinstance(labels, Tensor):
+        labels = labels()
     if viewed.ndim != 2:
         raise InputError(
             f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} per sample, not (classes,), (classes, height, width) or "

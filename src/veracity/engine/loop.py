@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import ChangedModelError, SpecError, StoreError, VeracityError, error_text
+from veracity.core.inputs import is_streamed
 from veracity.core.models import device_of, evaluating, in_precision, out_of_memory
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.scores import Reads
@@ -80,7 +81,7 @@ class JobRunner:
         try:
             with in_precision(problem.precision), evaluating(model.module), seeded(problem.seed, gpus_in_use()):
                 learnt = recall(folder, job.learnt, device_of(model.module))
-                first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
+                first = problem.inputs.take(torch.tensor([job.samples[0]])).to(device_of(model.module))
                 guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
                 budget = self.budgets[job.model]
                 bisection = Bisection(
@@ -140,8 +141,8 @@ class Outcome:
                 folder.write_failure(cell.key, lines)
             else:
                 explained = Reads.EXPLANATION in cell.before
-                needed = [Place(EXPLANATIONS, explanation_key(job, cell.request))] if explained else []
-                lines.without(failed).write(cell.key, folder, failed, needed)
+                needed = {Place(EXPLANATIONS, explanation_key(job, cell.request))} - folder.unkept if explained else ()
+                lines.without(failed).write(cell.key, folder, failed, list(needed))
         for key, parts in self.maps.items():
             first = next(iter(parts.values()))
             whole = torch.full((len(job.samples), *first.shape[1:]), torch.nan, dtype=first.dtype)
@@ -218,6 +219,8 @@ class Bisection:
 def measure(block: Block, cells: Sequence[Cell]) -> list[Lines]:
     """Perturb a block once for all cells that share their perturbations; returns functions that fetch what was measured of each."""
     with block.guard.watching():
+        if isinstance(cells[0].request.space, InputSpace) and is_streamed(block.problem.inputs):
+            cells[0].request.space.check(block.x.values)
         before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
         return perturbation_of(block, cells, before).measure()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost, Explainer, Need, learner
-from veracity.core.inputs import Inputs, samples_to_read
+from veracity.core.inputs import Inputs, content_key
 from veracity.core.models import device_of
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import InputSpace, SampleSpace, TargetSpace, TrainingSpace, WeightSpace
@@ -23,9 +23,11 @@ from veracity.engine.store import SCHEMA
 
 BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 512, 1024, 4096
 """Samples per block; on a GPU, which copies of a model should fill; the number of blocks above which blocks are doubled; and the most
-samples per block."""
+samples per block that this leads to."""
 LARGEST, SMALL = 1 << 29, 1 << 18
 """The most bytes that the inputs of a block take; and how many they may take on a GPU before its number of samples matters."""
+CELLS, GROWN, MOST_GROWN, LINES = 1024, 1 << 27, 1 << 16, 1 << 22
+"""The number of cells above which blocks are doubled; and the most bytes and samples of a block, and lines of a cell, if they are."""
 ALGORITHMS = 5
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
@@ -61,7 +63,8 @@ class Job:
 
     model: str
     explainer: str
-    samples: tuple[int, ...]
+    samples: Sequence[int]
+    """A range if they are consecutive: a million numbers would fill the memory."""
     data: str
     """A hash of the samples' content."""
     base_key: str
@@ -107,7 +110,8 @@ def plan(
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for samples, model_name in blocks(problem, most):
         model = problem.models[model_name]
-        block, others = samples_to_read(problem.inputs, samples).fingerprint(), siblings(problem, model_name, samples)
+        block, others = content_key(problem.inputs, samples), siblings(problem, model_name, samples)
+        targets = numbers_or_hash(model.targets[samples])
         for label in ("", *problem.explainers):
             explainer = problem.explainers.get(label)
             subject = problem.subject(model_name, explainer)
@@ -116,7 +120,7 @@ def plan(
                 "algorithms": [SCHEMA, ALGORITHMS],
                 "model": model.fingerprint,
                 "outputs": model.outputs.value,
-                "target": [problem.target.spec(), model.targets[samples].tolist()],
+                "target": [problem.target.spec(), targets],
                 "explainer": explainer.spec() if explainer else None,
                 "batch": budgets[model_name].rows if problem.depends_on_batch(model_name, label) else None,
                 "learnt": learnt,
@@ -156,22 +160,51 @@ def plan(
             )
             if cells:
                 passes = per_map * len(samples)
-                jobs.append(Job(model_name, label, tuple(samples.tolist()), block, fingerprint.of_json(base), learnt, passes, cells))
+                jobs.append(Job(model_name, label, in_order(samples), block, fingerprint.of_json(base), learnt, passes, cells))
         advance(len(samples))
     return jobs
 
 
 def blocks(problem: Problem, most: int | None = None) -> list[tuple[Tensor, str]]:
     """The samples of every block and the model that is asked about them, in the order of their first samples; see `plan`."""
-    on_gpu = any(device_of(model.module).type == "cuda" for model in problem.models.values())
-    every, size = torch.arange(problem.inputs.size()), block_size(problem.inputs, GPU_BLOCK if on_gpu else BLOCK)
+    every, size = torch.arange(problem.inputs.size()), problem.block or usual_block(problem)
     asked = {name: every if model.place is None else model.place.samples for name, model in problem.models.items()}
     few = {name: samples if most is None else samples[samples < most] for name, samples in asked.items()}
     parts = [(part, name) for name, samples in few.items() for part in samples.split(size) if len(part)]
     return sorted(parts, key=lambda part: int(part[0][0]))
 
 
-def block_size(inputs: Inputs, least: int = BLOCK) -> int:
+def usual_block(problem: Problem, samples: int | None = None) -> int:
+    """Samples per block, whatever is measured of them."""
+    on_gpu = any(device_of(model.module).type == "cuda" for model in problem.models.values())
+    return block_size(problem.inputs, GPU_BLOCK if on_gpu else BLOCK, samples)
+
+
+def fitting_block(problem: Problem, budgets: Mapping[str, Budget], samples: int | None = None) -> int:
+    """Samples per block for this many samples (None: those of the problem), so that a run has at most some 1,000 cells.
+
+    A cell is a file, and so are its worst pairs and, for several cells, their explanations. A million samples with 20 scores and explainers
+    are 31 blocks of 32,768. Blocks of large images stop growing at 128 MiB.
+    """
+    samples = problem.inputs.size() if samples is None else samples
+    size = usual_block(problem, samples)
+    if samples <= BLOCK * size // 4:
+        return size
+    first = plan(replace(problem, block=BLOCK), budgets, most=1)
+    cells, row = sum(len(job.cells) for job in first), problem.inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
+    lines = max((lines_of(cell) for job in first for cell in job.cells), default=1)
+    while cells * -(-samples // size) > CELLS and size < MOST_GROWN and 2 * size * row <= GROWN and 2 * size * lines <= LINES:
+        size *= 2
+    return size
+
+
+def lines_of(cell: Cell) -> int:
+    """The most lines that a cell has per sample."""
+    space = cell.request.space
+    return cell.request.walk.length(space) * max(1, space.levels) * len(cell.score.quantities)
+
+
+def block_size(inputs: Inputs, least: int = BLOCK, samples: int | None = None) -> int:
     """Samples per block: at least 64, and more for large data, which then has thousands of files and not millions.
 
     On a GPU, rows of a table come by thousands: a small network answers them faster than a file is written.
@@ -181,7 +214,7 @@ def block_size(inputs: Inputs, least: int = BLOCK) -> int:
         size //= 2
     while BLOCK < size < MOST and 2 * size * row <= SMALL:
         size *= 2
-    while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
+    while (samples or inputs.size()) > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
     return size
 
@@ -192,10 +225,21 @@ def numbers(samples: Tensor) -> int | list[int]:
     return first if int(samples[-1]) - first == len(samples) - 1 else samples.tolist()
 
 
+def in_order(samples: Tensor) -> Sequence[int]:
+    """The samples of a block as a range if they are consecutive, else as a tuple."""
+    first = numbers(samples)
+    return range(first, first + len(samples)) if isinstance(first, int) else tuple(samples.tolist())
+
+
+def numbers_or_hash(values: Tensor) -> list[Any] | str:
+    """Numbers of a block as a key holds them: in large blocks, their hash."""
+    return values.tolist() if len(values) <= MOST else fingerprint.of_tensor(values)
+
+
 def beyond(score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any]) -> list[Any]:
     """What else a cell depends on: which samples are classified correctly, and the models of the other folds."""
     right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)
-    found: list[Any] = [model.correct[samples].tolist()] if right and model.correct is not None else []
+    found: list[Any] = [numbers_or_hash(model.correct[samples])] if right and model.correct is not None else []
     return [*found, *others] if isinstance(request.space, TrainingSpace) else found
 
 

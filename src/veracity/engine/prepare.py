@@ -20,7 +20,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
-from veracity.core.inputs import samples_to_read, shown_parts, shown_words, whole
+from veracity.core.inputs import is_streamed, samples_to_read, shown_parts, shown_words, whole
 from veracity.core.scores import Reads, Request, Score, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
@@ -114,6 +114,8 @@ def check_probabilities(problem: Problem, left_open: Mapping[str, Score]) -> lis
     return [{"model": "" if mixed else model, "explainer": "", "text": text}] if found else []
 
 
+TRIED = 1024
+"""Of a data set that is not held in memory, how many samples spaces are checked on before the run; the others when they are read."""
 SHOWN = 10
 """How many samples a note names."""
 
@@ -212,6 +214,8 @@ class AuditPlan:
             "score_specs": {name: score.about() for name, score in problem.scores.items()},
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()}
+            | ({"block": problem.block} if problem.block else {})
+            | ({"hashes": self.hashes()} if is_streamed(problem.inputs) else {})
             | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {})
             | ({"words": words, "unit": getattr(whole(problem.inputs), "unit", "word")} if words else {})
             | ({"parts": parts} if parts else {}),
@@ -223,6 +227,25 @@ class AuditPlan:
             **({"meanings": self.meanings} if self.meanings else {}),
             "cells": [entry for job in self.jobs for entry in self.entries(job)],
         }
+
+    def hashes(self) -> list[str]:
+        """The hashes of all blocks, in their order; of models that are trained fold by fold, none."""
+        return list({job.samples[0]: job.data for job in self.jobs if self.problem.models[job.model].place is None}.values())
+
+    def check_same_data(self, store: RunFolder) -> None:
+        """Raise if a dataset that is read by blocks holds other samples than those that the folder was measured on."""
+        before, now = store.manifest_before(Kind.AUDIT).get("data") or {}, self.hashes()
+        known, size, block = before.get("hashes") or [], self.problem.inputs.size(), self.problem.block or 1
+        if not is_streamed(self.problem.inputs) or before.get("block") != self.problem.block:
+            return
+        both = min(size, int(before["samples"])) // block if size != before["samples"] else len(now)
+        other = [place for place, (one, two) in enumerate(zip(known[:both], now[:both], strict=False)) if one != two]
+        if other:
+            first, more = other[0] * block, f", and of {len(other) - 1} more blocks," if len(other) > 1 else ""
+            raise InputError(
+                f"Samples {first} to {min(first + block, size) - 1}{more} of the dataset are not those that {store.root} was measured on: "
+                "pass the data as they were, or choose a new folder."
+            )
 
     def about(self, name: str) -> dict[str, Any]:
         """A model's line in the manifest; of a cross-trained one, all folds' models together."""
@@ -298,7 +321,8 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         if not isinstance(space, InputSpace):
             continue
-        for part in torch.arange(problem.inputs.size()).split(256):
+        size = problem.inputs.size()
+        for part in torch.arange(min(size, TRIED) if is_streamed(problem.inputs) else size).split(256):
             space.check(samples_to_read(problem.inputs, part).values)
 
 

@@ -78,7 +78,8 @@ class Problem:
     """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number.
 
     `mixing` names the explainers whose rows depend on each other. `features` says what the values of a table mean. `nulls` has the
-    label of the control that is fair to an explainer, where that depends on more than its frame and sign.
+    label of the control that is fair to an explainer, where that depends on more than its frame and sign. `block` is the number of samples
+    per block, the same for the whole life of a run folder; None if it does not matter.
     """
 
     models: dict[str, AuditedModel]
@@ -95,6 +96,7 @@ class Problem:
     features: Features | None = None
     precision: str = "float32"
     nulls: Mapping[str, str] = field(default_factory=dict)
+    block: int | None = None
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""
@@ -185,6 +187,9 @@ class Problem:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The smallest and the largest value of the inputs."""
+        if (own := getattr(self.inputs, "span", None)) is not None:
+            low, high = own()
+            return float(low), float(high)
         parts = [torch.aminmax(samples_to_read(self.inputs, part).values) for part in torch.arange(self.inputs.size()).split(256)]
         return min(float(part.min) for part in parts), max(float(part.max) for part in parts)
 

@@ -27,7 +27,7 @@ from veracity.engine.plan import Job
 from veracity.engine.preliminaries import LEARNT
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
-from veracity.engine.store import RunFolder
+from veracity.engine.store import Place, RunFolder
 from veracity.engine.store.answers import StoredAnswers
 from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
@@ -166,6 +166,8 @@ class Reader:
 
 
 EXPLANATIONS = "explanations"
+KEPT = 1 << 30
+"""How many bytes of explanations of one model by one explainer are kept in the folder; of later samples they are made again if needed."""
 FAILED = "failed"
 """The tensor beside stored explanations that lists the rows that failed."""
 
@@ -196,13 +198,13 @@ class Block:
         self.reader = Reader(problem, job.model, self.explainer, budget, learnt, answers=StoredAnswers(folder))
         self.rows_each = self.reader.rows_each
         self.device = device_of(self.model.module)
-        self.samples = torch.tensor(self.job.samples)
+        self.samples = torch.tensor(list(self.job.samples))
         self.numbers = send(self.samples, self.device)
         self.x = samples_on(problem.inputs, self.samples, self.device)
         self.targets = send(self.model.targets[self.samples], self.device)
         self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
         about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]
-        self.key = fingerprint.of_json([*about, job.data, self.job.samples])
+        self.key = fingerprint.of_json([*about, job.data, fingerprint.of_tensor(self.samples)])
         self.maps: dict[str, Tensor] = {}
         self.whole_maps: Mapping[str, Tensor] = {}
         """Explanations of the whole block of the job, of which this may be a part."""
@@ -310,9 +312,13 @@ class Block:
         return self.reader.blank(self.x, explainer.from_activations(found[explainer.layer]).detach())
 
     def store_explanation(self, key: str, maps: Callable[[], Tensor]) -> None:
-        """Store e(x) of the whole block."""
+        """Store e(x) of the whole block, unless those of the samples before it fill the room for explanations."""
         try:
-            self.folder.write_tensors(EXPLANATIONS, key, {"explanation": maps()})
+            found = maps()
+            if self.job.samples[0] * (found.nbytes // max(1, len(found))) < KEPT:
+                self.folder.write_tensors(EXPLANATIONS, key, {"explanation": found})
+            else:
+                self.folder.unkept.add(Place(EXPLANATIONS, key))
         except StoreError:
             raise
         except Exception as error:

@@ -1,4 +1,5 @@
-"""Rows per call that were measured on a GPU, kept with a run: a resumed run takes them again, so its numbers do not depend on a timing."""
+"""What a run keeps from its first call on: rows per call that were measured on a GPU, so that numbers do not depend on a timing, and the
+samples per block, so that a score which is added later finds the same blocks."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from veracity.core import fingerprint
 from veracity.core.inputs import Inputs
 from veracity.core.models import device_of
 from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.records import Damaged
 
 ROWS = "rows"
@@ -34,6 +36,17 @@ def known_rows(store: RunFolder) -> dict[str, int]:
         return {key: int(rows) for key, rows in (store.read_table(ROWS, KEY) or {}).items()}
     except Damaged:
         return {}
+
+
+def known_block(store: RunFolder) -> int | None:
+    """The samples per block of a run; None if the folder holds none yet. Runs of older versions had blocks of one size, too."""
+    manifest = store.manifest_before(Kind.AUDIT)
+    found = (manifest.get("data") or {}).get("block")
+    cells = manifest.get("cells") or ()
+    if found is None and cells and not manifest.get("blocks"):
+        found = max(cell["stop"] - cell["start"] for cell in cells)
+        return int(found) if found < manifest["data"]["samples"] else None
+    return found
 
 
 def remember_rows(store: RunFolder, found: Mapping[str, int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from veracity.inputs.convert import as_inputs
+from veracity.inputs.datasets import DatasetInputs
 from veracity.inputs.images import ImageInputs, Scaling
 from veracity.inputs.labels import split_labels
 from veracity.inputs.several import SeveralInputs

@@ -1,34 +1,42 @@
-"""Which part of a data set is its labels: in datasets and loaders of torch, datasets of Hugging Face, dicts, and lists of samples."""
+"""Which part of a data set is its labels: in datasets of torch and Hugging Face, dicts, and lists of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import DataLoader, Dataset
 
-from veracity.core.errors import InputError, listed, warn
+from veracity.core.errors import InputError, warn
 from veracity.core.randomness import gpus_in_use, seeded
+from veracity.inputs.datasets import DatasetInputs, is_map_style
+from veracity.inputs.entries import entries_of, label_name, shown_entries, single_entry
 from veracity.inputs.several import in_order
 
-LABELS = ("label", "labels", "target", "targets", "y")
-"""Names of the entry that holds the labels."""
 METHODS = ("shape", "size", "take", "fingerprint", "adapt")
 """What every Inputs has."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Samples, their labels or None, and what was taken for the labels, such as "The entry 'y'"."""
+    """Samples, their labels or None, and what was taken for the labels, such as "The entry 'y'".
+
+    `found` are the labels, or a function that reads them: those of a dataset that is not held in memory.
+    """
 
     samples: Any
-    labels: Any = None
+    found: Any = None
     taken: str = ""
+
+    @cached_property
+    def labels(self) -> Any:
+        """The labels."""
+        return self.found() if callable(self.found) else self.found
 
 
 def split_labels(given: Any, needed: Collection[str] = (), *, known: bool = False) -> Split:
@@ -45,16 +53,42 @@ def split_labels(given: Any, needed: Collection[str] = (), *, known: bool = Fals
 
 def split(given: Any, needed: Collection[str] = ()) -> Split:
     """Samples and labels; something that holds no labels stays as it is."""
+    if isinstance(given, DatasetInputs):
+        return Split(given, given.labels if given.labelled else None)
+    if isinstance(given, np.memmap) and given.ndim > 1 and given.dtype.kind == "f":
+        return Split(DatasetInputs(given))
     if isinstance(given, (Tensor, np.ndarray, pd.DataFrame)) or all(hasattr(given, name) for name in METHODS):
         return Split(given)
-    if isinstance(given, (DataLoader, Dataset)) or (hasattr(given, "column_names") and hasattr(given, "features")):
-        with seeded(0, gpus_in_use()):  # samplers, datasets and collate functions may draw at random
-            return of_loader(given, needed) if isinstance(given, DataLoader) else of_samples(samples_in(given), needed)
+    if isinstance(given, DataLoader):
+        raise InputError(
+            "The inputs are a DataLoader, whose batches an audit chooses by itself: pass its dataset, inputs=loader.dataset, and the rows "
+            "per call as audit.run(folder, batch=...); for processes that read ahead, inputs=DatasetInputs(loader.dataset, workers=4)."
+        )
+    if isinstance(given, Dataset) or (hasattr(given, "column_names") and hasattr(given, "features")) or is_samples(given):
+        return of_dataset(given, needed)
     if isinstance(given, Mapping) or hasattr(given, "input_ids"):
         return of_batch(given, needed)
     if isinstance(given, list) and given and (isinstance(given[0], Mapping) or is_pair(given[0])):
         return of_samples(given, needed)
     return Split(given)
+
+
+def is_samples(given: Any) -> bool:
+    """Whether an object of somebody's own class is a dataset: it has a length, and gives samples by number."""
+    known = (list, tuple, str, bytes, Mapping, pd.Series)
+    return is_map_style(given) and not isinstance(given, known) and not any(hasattr(given, one) for one in ("to_data_list", "input_ids"))
+
+
+def of_dataset(given: Any, needed: Collection[str] = ()) -> Split:
+    """From a dataset: one array per sample is read when it is needed; texts, graphs and several arrays are read at once."""
+    with seeded(0, gpus_in_use()):  # datasets may draw at random
+        if not is_map_style(given):
+            return of_samples(list(given), needed)
+        entry = single_entry(given[0], needed) if len(given) else None
+        if entry is None:
+            return of_samples([given[number] for number in range(len(given))], needed)
+    found = DatasetInputs(given, entry=entry)
+    return Split(found) if entry.label is None else Split(found, found.labels, entry.taken)
 
 
 def is_pair(sample: Any) -> bool:
@@ -97,20 +131,6 @@ def check_entries(samples: Sequence[Any]) -> None:
             )
 
 
-def entries_of(sample: Any) -> set[Any] | int | None:
-    """The names of a sample's entries, their number if they have no names, or None if it has none."""
-    return set(sample) if isinstance(sample, Mapping) else len(sample) if isinstance(sample, (tuple, list)) else None
-
-
-def shown_entries(sample: Any) -> str:
-    """The entries of a sample in words."""
-    if isinstance(sample, Mapping):
-        return f"the entries {listed([str(name) for name in sample])}" if sample else "no entries"
-    if not isinstance(sample, (tuple, list)):
-        return f"the type {type(sample).__name__}"
-    return "1 entry" if len(sample) == 1 else f"{len(sample)} entries"
-
-
 def of_batch(batch: Any, needed: Collection[str] = ()) -> Split:
     """From one batch of all samples: arrays by name, in a tuple, or one array."""
     if isinstance(batch, Mapping) or hasattr(batch, "input_ids"):
@@ -124,59 +144,3 @@ def of_batch(batch: Any, needed: Collection[str] = ()) -> Split:
         return Split(batch[0])
     rest = batch[0] if len(batch) == 2 else in_order(batch[:-1])
     return Split(rest, batch[-1], "The last entry of each batch")
-
-
-def label_name(parts: Mapping[str, Any], needed: Collection[str] = ()) -> str | None:
-    """The name of the labels among the parts of a sample; None if there are no labels or no other parts."""
-    return next((name for name in LABELS if name in parts and name not in needed), None) if len(parts) > 1 else None
-
-
-def samples_in(dataset: Any) -> list[Any]:
-    """All samples of a dataset."""
-    return list(dataset) if is_stream(dataset) else [dataset[number] for number in range(len(dataset))]
-
-
-def is_stream(dataset: Any) -> bool:
-    """Whether samples come one after the other, without numbers. A stream may have a length all the same."""
-    return isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")
-
-
-def of_loader(loader: DataLoader[Any], needed: Collection[str] = ()) -> Split:
-    """The samples that a loader chooses, put together as it does: all of them in one batch, so that padding fits all.
-
-    A loader that shuffles is read in the order of its dataset.
-    """
-    dataset: Any = loader.dataset
-    order = order_of(loader)
-    samples = samples_in(dataset) if order is None else [dataset[number] for number in order]
-    if loader.batch_sampler is None and is_stream(dataset):
-        return of_samples([loader.collate_fn(sample) for sample in samples], needed)
-    if loader.collate_fn is default_collate or loader.batch_sampler is None or not samples:
-        return of_samples(samples, needed)
-    try:
-        return of_batch(loader.collate_fn(samples), needed)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        raise InputError(
-            f"The collate_fn of the DataLoader fails on all {len(samples)} samples at once with {reason}: pass the samples as arrays."
-        ) from error
-
-
-def order_of(loader: DataLoader[Any]) -> list[Any] | None:
-    """The numbers of the samples that a loader chooses; None for all in the order of the dataset. Its generator stays as it was."""
-    dataset: Any = loader.dataset
-    if is_stream(dataset):
-        return None
-    plain = loader.batch_sampler is None or type(loader.batch_sampler) is BatchSampler
-    sampler: Any = loader.sampler if plain else loader.batch_sampler
-    shuffled = type(sampler) is RandomSampler and not sampler.replacement
-    if type(sampler) is SequentialSampler or (shuffled and sampler.num_samples == len(dataset)):
-        return None
-    own = getattr(sampler, "generator", None)
-    before = own.get_state() if isinstance(own, torch.Generator) else None
-    try:
-        chosen = list(sampler)
-    finally:
-        if isinstance(own, torch.Generator) and before is not None:
-            own.set_state(before)
-    return chosen if plain else [number for batch in chosen for number in batch]

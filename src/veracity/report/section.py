@@ -88,7 +88,7 @@ def section(reading: RunReading, score: str) -> Section:
         chart=draw_ranking(ranking),
         rows=rows,
         first=rows[0],
-        boxes=Markup("") if known.pooled else draw_boxes(boxes_data(reading.samples(score), ranking)),
+        boxes=Markup("") if known.pooled else draw_boxes(boxes_data(reading.series(score), ranking)),
         plots=figures_of(reading, score),
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
         gallery_notes=tuple(gallery_notes(exhibits)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.features import group_sums
 from veracity.core.measures import Direction
-from veracity.core.scores import PooledScore, SampleNotes, Score
+from veracity.core.scores import Measured, PooledScore, SampleNotes, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind, as_advice
@@ -36,6 +36,8 @@ from veracity.results.pages import framed_page, save_page
 from veracity.results.quadrants import quadrants
 from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
+    Arrays,
+    Held,
     Series,
     WorstPair,
     censored,
@@ -57,6 +59,20 @@ Array = NDArray[np.float64]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
 """The remarks on samples that are counted."""
 ADVICE = "advice.json"
+NOTHING = Arrays(
+    samples=np.zeros(0, np.int64),
+    values=np.zeros((0, 0)),
+    counts=np.zeros(0, np.int64),
+    drawn=0,
+    per_sample=np.zeros(0),
+    measured=Measured({"value": np.zeros((0, 0, 1))}),
+    no_response=np.zeros(0, dtype=np.bool_),
+    errors=None,
+    remarks={},
+)
+"""What is known of a score before anything is measured."""
+HELD = 1 << 29
+"""How many bytes of measurements are held at once; others are read again when they are asked for."""
 MOST_ROWS = 1 << 27
 """The most measurements of one score of one subject that are read."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
@@ -73,6 +89,8 @@ class Result:
         self.folder = RunFolder(self.path)
         self.manifest: dict[str, Any] = self.folder.manifest()
         self._known: dict[tuple[str, str, str], pooled.PooledEstimate] = {}
+        self._sums: dict[tuple[str, str, str, str], float] = {}
+        self._held = Held(HELD)
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then failures, broken assumptions and ends of paths."""
@@ -172,31 +190,12 @@ class Result:
 
     def settled(self, score: str) -> pd.DataFrame:
         """The samples of a score, without those of subjects that are pending."""
-        pending = {(one.model, one.explainer) for one in self._of(score) if one.pending}
-        found = self.samples(score)
-        kept = [subject not in pending for subject in zip(found["model"], found["explainer"], strict=True)]
-        return found[np.array(kept, dtype=np.bool_)]
+        every = self._of(score)
+        return sample_table([one for one in every if not one.pending] or [replace(one, read=lambda: NOTHING) for one in every[:1]])
 
     def samples(self, score: str) -> pd.DataFrame:
         """One row per model, explainer and measured sample."""
-        frames = [
-            pd.DataFrame(
-                {
-                    "model": one.model,
-                    "explainer": one.explainer,
-                    "control": one.control,
-                    "sample": one.samples,
-                    "value": one.per_sample,
-                    **({} if one.errors is None else {"error": one.errors}),
-                    **one.remarks,
-                    "draws": one.counts,
-                    "undefined": one.counts - np.isfinite(one.values).sum(axis=1),
-                    "failed": [one.lost.get(sample, "") for sample in one.samples.tolist()],
-                }
-            )
-            for one in self._of(score)
-        ]
-        return pd.concat(frames, ignore_index=True)
+        return sample_table(self._of(score))
 
     def differences(self, score: str, between: str = "explainers", among: Collection[str] | None = None) -> pd.DataFrame:
         """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals.
@@ -276,20 +275,31 @@ class Result:
         return {key: (distance[member == 0], distance[member == 1]) for key, (distance, member) in both.items()}
 
     def explanations(self, model: str, explainer: str) -> Tensor:
-        """The explanations of the unperturbed inputs, (samples, ...), as they were measured."""
+        """The explanations of the unperturbed inputs, (samples, ...), as they were measured.
+
+        Of very many, a folder keeps those of the first samples: as many as fit into 1 GiB.
+        """
+        parts = list(self._explained(model, explainer))
+        samples = torch.cat([numbers for numbers, _ in parts])
+        return torch.cat([maps for _, maps in parts])[samples.argsort()]
+
+    def _explained(self, model: str, explainer: str) -> Iterator[tuple[Tensor, Tensor]]:
+        """The samples and explanations of every stored block; raises if there is none."""
         cells = [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
         if not cells:
             raise unknown("subject of this run", f"{model} / {explainer}", {f"{one.model} / {one.explainer}" for one in self.series})
         scattered = self.manifest.get("blocks", {}).get(model, {})
-        blocks = {cell["base"]: scattered.get(str(cell["start"])) or list(range(int(cell["start"]), int(cell["stop"]))) for cell in cells}
-        kept = {base: self.folder.read_tensors("explanations", base) for base in blocks}
-        if all(part is None for part in kept.values()):
+        stored, found = self.folder.records.keys("explanations"), False
+        for base, cell in {cell["base"]: cell for cell in cells}.items():
+            kept = self.folder.read_tensors("explanations", base) if base in stored else None
+            if kept is not None:
+                found = True
+                numbers = scattered.get(str(cell["start"])) or range(int(cell["start"]), int(cell["stop"]))
+                yield torch.tensor(list(numbers)), kept["explanation"]
+        if not found:
             raise StoreError(
                 f"The explanations of {model} / {explainer} are not in {self.path}: run the same command again, which makes them."
             )
-        maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
-        samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])
-        return maps[samples.argsort()]
 
     def visualisations(self) -> list[Visualised]:
         """The pictures of global explanations: of the models themselves, and of their copies along the first draw of a path."""
@@ -315,15 +325,13 @@ class Result:
         rows: list[dict[str, Any]] = []
         for model, explainer in sorted(subjects) if known else ():
             try:
-                maps = self.explanations(model, explainer).double()
+                found = feature_means((maps for _, maps in self._explained(model, explainer)), torch.tensor(known["groups"]), bool(parts))
             except StoreError:
                 continue
-            if maps.shape[1:] != (len(known["groups"]),):
+            if found is None:
                 continue
-            groups = torch.tensor(known["groups"])
-            sums = group_sums(maps, groups)
-            size = (group_sums(maps.abs(), groups) if parts else sums.abs()).nanmean(dim=0)
-            values = zip(known["names"], sums.nanmean(dim=0).tolist(), (size / size.sum()).tolist(), strict=True)
+            mean, size = found
+            values = zip(known["names"], mean.tolist(), (size / size.sum()).tolist(), strict=True)
             rows += [dict(zip(columns, (model, explainer, *value), strict=True)) for value in values]
         return pd.DataFrame(rows, columns=columns)
 
@@ -352,13 +360,14 @@ class Result:
     def worst(self, score: str, count: int = 1) -> list[WorstPair]:
         """The `count` worst pairs of each model and explainer, worst first."""
         pairs: dict[tuple[str, str], list[WorstPair]] = {}
+        sign, stored = -1.0 if any(one.direction is Direction.LOWER for one in self._of(score)) else 1.0, self.folder.records.keys("worst")
         for cell in self.manifest["cells"]:
-            if cell["score"] == score and (kept := self.folder.read_tensors("worst", cell["key"])):
-                pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpack_pairs(cell, kept))
-        sign = -1.0 if any(one.direction is Direction.LOWER for one in self._of(score)) else 1.0
-        for found in pairs.values():
-            found.sort(key=lambda pair: sign * pair.value if pair.merit is None else -pair.merit)
-        return [pair for found in pairs.values() for pair in found[:count]]
+            if cell["score"] == score and cell["key"] in stored and (kept := self.folder.read_tensors("worst", cell["key"])):
+                found = pairs.setdefault((cell["model"], cell["explainer"]), [])
+                found.extend(unpack_pairs(cell, kept))
+                found.sort(key=lambda pair: sign * pair.value if pair.merit is None else -pair.merit)
+                del found[count:]  # pairs hold inputs and explanations
+        return [pair for found in pairs.values() for pair in found]
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
@@ -438,15 +447,25 @@ class Result:
         """The number of a control or companion, shown beside a score; NaN while it is pending."""
         if one is not None and one.pending:
             return math.nan
-        if one is None or not self.pools(one.score):
-            return summarise(one, self._centre(beside))
-        return self._pooled(one).estimate.value if len(one.samples) else math.nan
+        if one is None:
+            return math.nan
+        key = (one.model, one.explainer, one.score, self._centre(beside))
+        if key not in self._sums:
+            pooled_value = self.pools(one.score)
+            alone = summarise(one, key[3]) if not pooled_value else self._pooled(one).estimate.value if len(one.samples) else math.nan
+            self._sums[key] = alone
+        return self._sums[key]
 
     def _holds(self, one: Series) -> float:
         """The share of samples on which the model does what a score assumes; NaN if it assumes nothing, or that is pending."""
         what = self.manifest.get("assumptions", {}).get(one.score)
-        model = next((other for other in self.series if (other.model, other.explainer, other.score) == (one.model, "", what)), None)
-        return mean(model.per_sample) if what and model is not None and not model.pending else float("nan")
+        if not what:
+            return math.nan
+        key = (one.model, "", what, "holds")
+        if key not in self._sums:
+            model = next((other for other in self.series if (other.model, other.explainer, other.score) == key[:3]), None)
+            self._sums[key] = mean(model.per_sample) if model is not None and not model.pending else math.nan
+        return self._sums[key]
 
     def _of(self, score: str) -> list[Series]:
         found = [one for one in self.series if one.score == score]
@@ -454,15 +473,31 @@ class Result:
             raise unknown("score of this run", score, {one.score for one in self.series})
         return found
 
-    def _measured(self, keys: list[str]) -> list[pa.Table]:
-        """The cells of one series; raises if they have too many rows to hold."""
-        tables, left = [], MOST_ROWS
+    def _tables(self, keys: Sequence[str]) -> Iterator[pa.Table]:
+        """The cells of one series, one after the other; raises if they have too many rows to hold."""
+        left = MOST_ROWS
         for key in keys:
-            tables.append(self.folder.read_cell(key))
-            left -= len(tables[-1])
+            table = self.folder.read_cell(key)
+            left -= len(table)
             if left < 0:
                 raise StoreError(f"The cells of one score in {self.path} have more than {MOST_ROWS:,} rows, too many to read.")
-        return tables
+            yield table
+
+    def _arrays(self, score: str, keys: Sequence[str], lost: Mapping[int, str]) -> Arrays:
+        """The numbers of one series."""
+        samples, measured, counts = gather(self._tables(keys))
+        try:
+            values, per_sample, still, errors, remarks = derive(self.manifest["score_specs"][score], measured)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise StoreError(
+                f"The cells of '{score}' in {self.path} do not hold what this score is made of ({type(error).__name__}: {error}): "
+                "delete them and run the same command again."
+            ) from error
+        counts = np.where(np.isin(samples, list(lost)), 0, counts) if lost else counts
+        drawn = int(counts.sum())
+        if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
+            counts = np.full(len(samples), values.shape[1])
+        return Arrays(samples, values, counts, drawn, per_sample, measured, still, errors, remarks)
 
     def _read(self) -> Iterator[Series]:
         finished, failures, incomplete = self.progress.done, self.progress.failures, self.folder.incomplete()
@@ -471,25 +506,11 @@ class Result:
             grouped.setdefault((cell["model"], cell["explainer"], cell["score"]), []).append(cell)
         for (model, explainer, score), cells in grouped.items():
             keys = [cell["key"] for cell in cells if cell["key"] in finished]
-            rows = dict(zip(keys, self._measured(keys), strict=True))
             lost: dict[int, str] = {}
-            for key in incomplete & set(rows):
-                reasons, error = self.folder.failed_samples(key), self.folder.failure(key)
-                broken = rows[key].filter(pc.equal(rows[key]["status"].cast(pa.string()), "failed"))
+            for key in incomplete & set(keys):
+                reasons, error, rows = self.folder.failed_samples(key), self.folder.failure(key), self.folder.read_cell(key)
+                broken = rows.filter(pc.equal(rows["status"].cast(pa.string()), "failed"))
                 lost |= {sample: reasons.get(sample, error) for sample in broken["sample"].to_pylist()}
-            samples, measured, counts = gather(list(rows.values()))
-            about = self.manifest["score_specs"][score]
-            try:
-                values, per_sample, still, errors, remarks = derive(about, measured)
-            except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-                raise StoreError(
-                    f"The cells of '{score}' in {self.path} do not hold what this score is made of ({type(error).__name__}: {error}): "
-                    "delete them and run the same command again."
-                ) from error
-            counts = np.where(np.isin(samples, list(lost)), 0, counts)
-            drawn = int(counts.sum())
-            if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
-                counts = np.full(len(samples), values.shape[1])
             cell_errors = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
             missing = sum(cell["key"] not in finished for cell in cells)
             first = cells[0]
@@ -504,15 +525,7 @@ class Result:
                 sampling=Sampling(**first["sampling"]),
                 bounds=(float(first["bounds"][0]), float(first["bounds"][1])),
                 direction=Direction(first["direction"]),
-                samples=samples,
-                values=values,
-                counts=counts,
-                drawn=drawn,
-                per_sample=per_sample,
-                measured=measured,
-                no_response=still,
-                errors=errors,
-                remarks=remarks,
+                read=partial(self._held.recall, (model, explainer, score), partial(self._arrays, score, keys, lost)),
                 cells=len(cells),
                 missing=missing,
                 broken=len(cell_errors),
@@ -520,6 +533,43 @@ class Result:
                 lost=dict(sorted(lost.items())),
                 null=str(first.get("null", "")),
             )
+
+
+def feature_means(blocks: Iterable[Tensor], groups: Tensor, magnitudes: bool) -> tuple[Tensor, Tensor] | None:
+    """The means over samples of the sum over each feature's values, and of its magnitude; None if maps have another shape.
+
+    Maps (samples, d) come block by block. With `magnitudes`, those of the single values are summed.
+    """
+    total, size, count = (torch.zeros(int(groups.max()) + 1, dtype=torch.float64) for _ in range(3))
+    for maps in blocks:
+        if maps.shape[1:] != groups.shape:
+            return None
+        sums = group_sums(maps.double(), groups)
+        sizes = group_sums(maps.double().abs(), groups) if magnitudes else sums.abs()
+        total, size, count = total + sums.nansum(dim=0), size + sizes.nansum(dim=0), count + sums.isfinite().sum(dim=0)
+    return total / count, size / count
+
+
+def sample_table(series: Sequence[Series]) -> pd.DataFrame:
+    """One row per subject and measured sample."""
+    frames = [
+        pd.DataFrame(
+            {
+                "model": one.model,
+                "explainer": one.explainer,
+                "control": one.control,
+                "sample": one.samples,
+                "value": one.per_sample,
+                **({} if one.errors is None else {"error": one.errors}),
+                **one.remarks,
+                "draws": one.counts,
+                "undefined": one.counts - np.isfinite(one.values).sum(axis=1),
+                "failed": [one.lost.get(sample, "") for sample in one.samples.tolist()] if one.lost else "",
+            }
+        )
+        for one in series
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 def standing(one: Series, value: float) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,8 +78,62 @@ SPARSE = 256
 
 
 @dataclass(frozen=True)
+class Arrays:
+    """The numbers of one score of one subject over all samples: values (samples, draws), and what else is known of each sample."""
+
+    samples: NDArray[np.int64]
+    values: Array
+    counts: NDArray[np.int64]
+    drawn: int
+    per_sample: Array
+    measured: Measured
+    no_response: NDArray[np.bool_]
+    errors: Array | None
+    remarks: Mapping[str, NDArray[np.bool_]]
+
+    def without(self, samples: Collection[int]) -> Arrays:
+        """Without these samples."""
+        kept = ~np.isin(self.samples, list(samples))
+        arrays: dict[str, Any] = {name: getattr(self, name)[kept] for name in ("samples", "values", "counts", "per_sample", "no_response")}
+        return replace(
+            self,
+            **arrays,
+            measured=Measured({name: table[kept] for name, table in self.measured.quantities.items()}),
+            errors=None if self.errors is None else self.errors[kept],
+            remarks={name: marks[kept] for name, marks in self.remarks.items()},
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays, with those that share their memory counted once."""
+        every = [self.samples, self.counts, self.per_sample, self.no_response, *self.measured.quantities.values(), *self.remarks.values()]
+        every += [one for one in (self.values, self.errors) if one is not None]
+        return sum({id(one if one.base is None else one.base): one.nbytes for one in every}.values())
+
+
+class Held:
+    """The arrays that were read last, in a bounded number of bytes; at least those of one score."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.bytes = limit, 0
+        self.kept: OrderedDict[Hashable, Arrays] = OrderedDict()
+
+    def recall(self, key: Hashable, read: Callable[[], Arrays]) -> Arrays:
+        """What is known under a key, read if it is not."""
+        if key in self.kept:
+            self.kept.move_to_end(key)
+            return self.kept[key]
+        found = read()
+        self.kept[key] = found
+        self.bytes += found.nbytes
+        while self.bytes > self.limit and len(self.kept) > 1:
+            self.bytes -= self.kept.popitem(last=False)[1].nbytes
+        return found
+
+
+@dataclass(frozen=True)
 class Series:
-    """One score of one subject over all samples: values (samples, draws), and how the draws came about.
+    """One score of one subject over all samples, and how its draws came about. Its arrays are read when they are asked for.
 
     Of its `cells`, `missing` are not measured: `broken` ones failed, the others are pending. `lost` says why single samples of measured
     cells failed, by their numbers; their values are NaN. `failed` is the first error of all. `null` is the label of the control that was
@@ -95,15 +150,7 @@ class Series:
     sampling: Sampling
     bounds: tuple[float, float]
     direction: Direction
-    samples: NDArray[np.int64]
-    values: Array
-    counts: NDArray[np.int64]
-    drawn: int
-    per_sample: Array
-    measured: Measured
-    no_response: NDArray[np.bool_]
-    errors: Array | None
-    remarks: Mapping[str, NDArray[np.bool_]]
+    read: Callable[[], Arrays]
     cells: int
     missing: int
     broken: int
@@ -111,20 +158,55 @@ class Series:
     lost: Mapping[int, str]
     null: str = ""
 
+    @property
+    def samples(self) -> NDArray[np.int64]:
+        """The numbers of the measured samples."""
+        return self.read().samples
+
+    @property
+    def values(self) -> Array:
+        """The score of each draw, (samples, draws)."""
+        return self.read().values
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many draws each sample has."""
+        return self.read().counts
+
+    @property
+    def drawn(self) -> int:
+        """How many draws there are of all samples."""
+        return self.read().drawn
+
+    @property
+    def per_sample(self) -> Array:
+        """The score of each sample."""
+        return self.read().per_sample
+
+    @property
+    def measured(self) -> Measured:
+        """The stored quantities."""
+        return self.read().measured
+
+    @property
+    def no_response(self) -> NDArray[np.bool_]:
+        """Which samples did not respond."""
+        return self.read().no_response
+
+    @property
+    def errors(self) -> Array | None:
+        """Each value's own error, if it has one."""
+        return self.read().errors
+
+    @property
+    def remarks(self) -> Mapping[str, NDArray[np.bool_]]:
+        """Which samples a remark applies to, by remark."""
+        return self.read().remarks
+
     def sound(self) -> Series:
         """Without the samples that failed."""
-        if not self.lost:
-            return self
-        kept = ~np.isin(self.samples, list(self.lost))
-        arrays: dict[str, Any] = {name: getattr(self, name)[kept] for name in ("samples", "values", "counts", "per_sample", "no_response")}
-        return replace(
-            self,
-            **arrays,
-            measured=Measured({name: table[kept] for name, table in self.measured.quantities.items()}),
-            errors=None if self.errors is None else self.errors[kept],
-            remarks={name: marks[kept] for name, marks in self.remarks.items()},
-            lost={},
-        )
+        lost, read = self.lost, self.read
+        return replace(self, read=lambda: read().without(lost), lost={}) if lost else self
 
     @property
     def pending(self) -> int:
@@ -219,24 +301,88 @@ def summarise(one: Series | None, centre: str) -> float:
     return math.nan if found.bound else found.value
 
 
-def gather(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
-    """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
-    if not tables:
+@dataclass(frozen=True)
+class Part:
+    """The measurements of one cell: its samples, ascending, each quantity (samples, draws, levels), and the draws of each sample."""
+
+    samples: NDArray[np.int64]
+    quantities: dict[str, Array]
+    counts: NDArray[np.int64]
+    lines: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many draws and levels there are."""
+        first = next(iter(self.quantities.values()), np.zeros((0, 0, 1)))
+        return first.shape[1], first.shape[2]
+
+
+def gather(tables: Iterable[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
+    """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had.
+
+    Cells are read one after the other, and only their numbers are kept.
+    """
+    parts = [dense(table) for table in tables if len(table)]
+    if not parts:
         return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)
-    whole = pa.concat_tables([table.cast(table.schema) for table in tables]).to_pandas()
-    samples, row = np.unique(whole["sample"].to_numpy(), return_inverse=True)
-    draw, level = whole["draw"].to_numpy(), whole["level"].to_numpy()
-    quantity = whole["quantity"].astype(str).to_numpy()
-    shape = (len(samples), int(draw.max(initial=-1)) + 1, int(level.max(initial=0)) + 1)
-    if math.prod(shape) > SPARSE * (len(whole) + SPARSE**2):
-        raise StoreError(f"Measurements of {shape[1]:,} draws and {shape[2]:,} levels are too sparse to be a run's: delete these cells.")
+    parts.sort(key=lambda part: int(part.samples[0]))
+    draws, levels = (max(part.shape[axis] for part in parts) for axis in (0, 1))
+    samples = np.concatenate([part.samples for part in parts])
+    check_sparse((len(samples), draws, levels), sum(part.lines for part in parts))
+    place: Any = slice(None)
+    if len(samples) > 1 and (np.diff(samples) <= 0).any():  # blocks of folds are interleaved
+        samples, place = np.unique(samples, return_inverse=True)
     found: dict[str, Array] = {}
-    for name in dict.fromkeys(quantity.tolist()):
-        here = quantity == name
-        table = np.full(shape, np.nan)
-        table[row[here], draw[here], level[here]] = whole["value"].to_numpy()[here]
-        found[name] = table
-    first = quantity == quantity[0] if len(quantity) else np.zeros(0, dtype=np.bool_)
-    drawn = np.unique(row[first] * max(1, shape[1]) + draw[first]) // max(1, shape[1])
-    counts = np.bincount(drawn, minlength=len(samples))
+    starts = np.cumsum([0, *(len(part.samples) for part in parts)])
+    for name in dict.fromkeys(name for part in parts for name in part.quantities):
+        whole = np.full((len(samples), draws, levels), np.nan)
+        for start, part in zip(starts, parts, strict=False):
+            here = slice(start, start + len(part.samples)) if isinstance(place, slice) else place[start : start + len(part.samples)]
+            if (table := part.quantities.get(name)) is not None:
+                merge(whole, here, table)
+        found[name] = whole
+    counts = np.zeros(len(samples), np.int64)
+    np.add.at(counts, np.arange(len(samples)) if isinstance(place, slice) else place, np.concatenate([part.counts for part in parts]))
     return samples, Measured(found), counts
+
+
+def merge(whole: Array, here: Any, table: Array) -> None:
+    """Put the measurements of a cell into their places; what it does not have stays."""
+    draws, levels = table.shape[1:]
+    if isinstance(here, slice):
+        whole[here, :draws, :levels] = table
+    else:
+        old = whole[here, :draws, :levels]
+        whole[here, :draws, :levels] = np.where(np.isnan(table), old, table)
+
+
+def dense(cell: pa.Table) -> Part:
+    """The rows of one cell as arrays."""
+    sample, draw, level, value = (cell[name].to_numpy() for name in ("sample", "draw", "level", "value"))
+    what = cell["quantity"].combine_chunks()
+    codes, names = what.indices.to_numpy(), what.dictionary.to_pylist()
+    first, last = int(sample.min()), int(sample.max())
+    if last - first < 2 * len(sample):
+        seen = np.zeros(last - first + 1, dtype=np.bool_)
+        seen[sample - first] = True
+        samples = np.flatnonzero(seen) + first
+        row = (np.cumsum(seen) - 1)[sample - first]
+    else:
+        samples, row = np.unique(sample, return_inverse=True)
+    shape = (len(samples), int(draw.max()) + 1, int(level.max()) + 1)
+    check_sparse(shape, len(sample))
+    found: dict[str, Array] = {}
+    for code in dict.fromkeys(codes[np.flatnonzero(np.diff(codes, prepend=-1))].tolist()):
+        here: Any = slice(None) if len(names) == 1 else codes == code
+        found[str(names[code])] = table = np.full(shape, np.nan)
+        table[row[here], draw[here], level[here]] = value[here]
+    first_of = slice(None) if len(found) == 1 else codes == codes[0]
+    drawn = np.zeros(shape[:2], dtype=np.bool_)
+    drawn[row[first_of], draw[first_of]] = True
+    return Part(samples, found, drawn.sum(axis=1), len(sample))
+
+
+def check_sparse(shape: tuple[int, int, int], lines: int) -> None:
+    """Raise if a table would have far more places than measurements."""
+    if math.prod(shape) > SPARSE * (lines + SPARSE**2):
+        raise StoreError(f"Measurements of {shape[1]:,} draws and {shape[2]:,} levels are too sparse to be a run's: delete these cells.")

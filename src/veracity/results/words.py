@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from veracity.core.errors import VeracityError
 from veracity.core.sentences import tell
 from veracity.core.wording import AT_MOST, count
 from veracity.engine.store.state import State
@@ -56,12 +55,12 @@ def assumptions(run: Result, scores: Iterable[str], models: Sequence[str]) -> tu
 
 def holding(run: Result, label: str) -> dict[str, tuple[int, int]]:
     """On how many samples an assumption holds, and for how many it is known, by model; empty if it was not measured."""
-    try:
-        frame = run.settled(label)
-    except VeracityError:
-        return {}
-    values = {str(model): group["value"].to_numpy(dtype=np.float64) for model, group in frame.groupby("model", sort=False)}
-    return {model: (int((found == 1).sum()), int(np.isfinite(found).sum())) for model, found in values.items()}
+    found: dict[str, tuple[int, int]] = {}
+    for one in run.series:
+        if one.score == label and not one.pending and len(values := one.per_sample):
+            holds, known = found.get(one.model, (0, 0))
+            found[one.model] = (holds + int((values == 1).sum()), known + int(np.isfinite(values).sum()))
+    return found
 
 
 def assumed(run: Result, model: str, score: str, label: str, holds: int, n: int) -> Assumed:

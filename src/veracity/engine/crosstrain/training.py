@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, SpecError, VeracityError, error_text, warn
-from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
+from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs, is_streamed
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
 from veracity.core.training import CrossTrained
@@ -218,7 +218,8 @@ class FoldTraining:
 
     def part(self, samples: Tensor) -> Tensor | SelectedSamples:
         """Some samples as `fit` gets them: a tensor if the inputs are one."""
-        return self.inputs.take(samples).values if isinstance(self.inputs, TensorInputs) else SelectedSamples(self.inputs, samples)
+        plain = isinstance(self.inputs, TensorInputs) or is_streamed(self.inputs)
+        return self.inputs.take(samples).values if plain else SelectedSamples(self.inputs, samples)
 
     def network(self) -> nn.Module | None:
         """The untrained network, if `build` or the trainer can make it."""

@@ -214,7 +214,7 @@ class Worst:
     def __init__(self, samples: int, direction: Direction, device: torch.device) -> None:
         self.sign = 1.0 if direction is Direction.HIGHER else -1.0
         self.value = torch.full((samples,), torch.inf, dtype=torch.float64, device=device)
-        self.draw = torch.zeros(samples, dtype=torch.long, device=device)
+        self.draw = torch.zeros(samples + 1, dtype=torch.long, device=device)
         self.element: Tensor | None = None
         self.after: Tensor | None = None
 
@@ -224,14 +224,14 @@ class Worst:
         lowest = self.value.scatter_reduce(0, ask.row, badness, reduce="amin")
         place = torch.arange(len(ask), device=badness.device)
         hit = torch.where((badness == lowest[ask.row]) & (badness < self.value[ask.row]), place, len(ask))
-        first = torch.full_like(self.draw, len(ask)).scatter_reduce_(0, ask.row, hit, reduce="amin")
-        better, first = first < len(ask), first.clamp(max=len(ask) - 1)
+        first = torch.full_like(self.value, len(ask), dtype=torch.long).scatter_reduce_(0, ask.row, hit, reduce="amin")
+        row = torch.where(first[ask.row] == place, ask.row, len(self.value))  # the last row takes what is not worse
 
         def update(old: Tensor | None, new: Tensor) -> Tensor:
-            whole = new.new_zeros(len(better), *new.shape[1:]) if old is None else old
-            return torch.where(better.reshape(-1, *[1] * (new.ndim - 1)), new[first], whole)
+            whole = new.new_zeros(len(self.value) + 1, *new.shape[1:]) if old is None else old
+            return whole.index_copy_(0, row, new)
 
-        self.value, self.draw = update(self.value, badness), update(self.draw, ask.draw)
+        self.value, self.draw = lowest, update(self.draw, ask.draw)
         self.element, self.after = update(self.element, ask.element), update(self.after, after)
 
     def rows(self) -> Tensor:

@@ -15,6 +15,7 @@ from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.models import unwrap, weight_type
 from veracity.core.training import CrossTrained, Training
 from veracity.inputs.convert import as_number_tensor, from_samples
+from veracity.inputs.datasets import DatasetInputs
 from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs, table_of
 from veracity.inputs.text import is_text, texts_for
@@ -40,10 +41,14 @@ def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], trainin
             found = found.with_levels(given, what)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
     kind = kinds.pop() if len(kinds) == 1 else None
-    if kind is None or not isinstance(found, (TensorInputs, SeveralInputs)):
+    if kind is None or not isinstance(found, (TensorInputs, SeveralInputs, DatasetInputs)):
         return found
-    parts = [found.tensor] if isinstance(found, TensorInputs) else [part for part in found.parts.values() if part.is_floating_point()]
-    other = next((part.dtype for part in parts if part.dtype is not kind), None)
+    types = (
+        [part.dtype for part in found.parts.values() if part.is_floating_point()]
+        if isinstance(found, SeveralInputs)
+        else [found.tensor.dtype if isinstance(found, TensorInputs) else found.dtype]
+    )
+    other = next((one for one in types if one is not kind), None)
     if other is None:
         return found
     before, after = (str(one).removeprefix("torch.") for one in (other, kind))

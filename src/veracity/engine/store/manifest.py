@@ -55,7 +55,7 @@ WORDS = {
     Kind.DISTANCES: "a distance check",
     Kind.SCAN: "a symmetry scan",
 }
-BLOCK = 4096
+BLOCK = 1 << 16
 """The most samples of one block."""
 NUMBERS = 1 << 28
 """The most values that one metric may have along all orbits."""
@@ -119,11 +119,16 @@ class ArrayPart(Part):
 
 
 class Data(Part):
-    """The inputs. Texts have words, in a `unit`; samples of several explained arrays have `parts`."""
+    """The inputs. Texts have words, in a `unit`; samples of several explained arrays have `parts`.
+
+    A block has `block` samples. Of a dataset that is read by blocks, `hashes` are those of the blocks, or of its version.
+    """
 
     samples: Count
     shape: list[Count]
     fingerprint: str
+    block: Count | None = None
+    hashes: list[str] | None = None
     features: FeatureNames | None = None
     words: list[list[str]] | None = None
     unit: Literal["word", "token"] | None = None

@@ -135,7 +135,12 @@ def columns(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table:
 
 def measurements(data: bytes, form: pa.Schema) -> pa.Table:
     """The rows of a cell in their form; raises an ArrowException on anything else."""
-    table = columns(open_parquet(data), form.names).cast(form)
+    return checked(columns(open_parquet(data), form.names), form)
+
+
+def checked(rows: pa.Table, form: pa.Schema) -> pa.Table:
+    """Rows of a cell in their form; raises an ArrowException on anything else."""
+    table = rows.cast(form)
     if any(column.null_count for column in table.columns):
         raise pa.ArrowInvalid("a measurement is missing")
     if len(table) and min(pc.min(table[name]).as_py() for name in PLACES) < 0:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
@@ -16,6 +15,7 @@ from veracity.report.figures.chart import LANE, ChartRow, Scale, colour_class, d
 from veracity.report.figures.ranking import RankingData, headings
 from veracity.report.html import draw
 from veracity.report.wording import word_of
+from veracity.results import Series
 
 POINTS = 400
 REACH = 1.5
@@ -59,10 +59,9 @@ class BoxesData:
         return tuple(row for _, rows in self.groups for row in rows)
 
 
-def boxes_data(samples: pd.DataFrame, ranking: RankingData) -> BoxesData:
+def boxes_data(series: Iterable[Series], ranking: RankingData) -> BoxesData:
     """Boxes of the values of every sample, in the order of the ranking."""
-    tables = samples.groupby(["explainer", "model"], sort=False)["value"]
-    boxes = {name: box_of(values.to_numpy(dtype=np.float64)) for name, values in tables}
+    boxes = {(one.explainer, one.model): box_of(one.per_sample) for one in series}
     groups = [
         (heading, tuple((item.explainer, tuple(boxes.get((item.explainer, model)) for model in ranking.models)) for item in items))
         for group in ranking.frames

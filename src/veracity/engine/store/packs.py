@@ -1,0 +1,152 @@
+"""Many cells in few files: when a run has ended, those of one score and subject are packed, one row group each.
+
+    packed/KEY.SUM.parquet      the measurements of several cells
+    packs/KEY.SUM.json          which cells these are, in the order of their row groups, and which records each of them needs
+
+A cell that has a file of its own counts more than a packed one. A pack is written first, then its list, and then the files of the cells
+are removed, so that a killed writer loses nothing. Of the worst pairs, those of the worst cells are kept.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from veracity.core import fingerprint
+from veracity.core.errors import StoreError
+from veracity.engine.store.records import Damaged, Place, Records, open_parquet, parsed
+
+if TYPE_CHECKING:
+    from veracity.engine.store.folder import RunFolder
+
+PACKED, PACKS, WORST = "packed", "packs", "worst"
+LOOSE, TOGETHER, BYTES = 2000, 4096, 32 << 20
+"""The number of cells above which they are packed; and the most cells and bytes of one pack."""
+SHOWN = 16
+"""Of how many cells of one score and subject the worst pairs are kept."""
+
+
+class Packs:
+    """The packed cells below one root."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._known: tuple[frozenset[str], frozenset[str]] | None = None
+        self._places: dict[str, tuple[str, int]] = {}
+        self._needs: dict[str, list[Place]] = {}
+        self._open: tuple[str, pq.ParquetFile] | None = None
+
+    def cells(self) -> dict[str, tuple[str, int]]:
+        """The pack and the row group of every packed cell that has no file of its own; lists are read again only if there are others."""
+        lists = self.records.keys(PACKS)
+        listed = frozenset(lists & self.records.keys(PACKED)) if lists else frozenset[str]()
+        loose = frozenset(self.records.keys("cells")) if listed else frozenset[str]()
+        if (listed, loose) != self._known:
+            self._places, self._needs = {}, {}
+            for key in sorted(listed):
+                for number, (cell, needs) in enumerate(self.list_of(key)):
+                    if cell and cell not in loose:
+                        self._places[cell], self._needs[cell] = (key, number), [Place(*place) for place in needs]
+            self._known = listed, loose
+        return self._places
+
+    def needs(self) -> Mapping[str, list[Place]]:
+        """The records that every packed cell needs."""
+        self.cells()
+        return self._needs
+
+    def list_of(self, key: str) -> list[tuple[str, list[list[str]]]]:
+        """The cells of a pack with what they need; nothing if the list is damaged, so that its cells are measured again."""
+        try:
+            return [(str(cell), list(needs)) for cell, needs in parsed(self.records.get(PACKS, key) or b"{}")["cells"]]
+        except (Damaged, ValueError, KeyError, TypeError):
+            return []
+
+    def read(self, cell: str, form: pa.Schema) -> pa.Table | None:
+        """The rows of a packed cell, None if there is none; raises an ArrowException if they do not have this form."""
+        place = (self.cells() if self._known is None else self._places).get(cell)
+        if place is None:
+            return None
+        key, number = place
+        if self._open is None or self._open[0] != key:
+            if (data := self.records.get(PACKED, key)) is None:
+                return None
+            self._open = key, open_parquet(data)
+        file = self._open[1]
+        if number >= file.num_row_groups:
+            raise pa.ArrowInvalid(f"there is no row group {number}")
+        return file.read_row_group(number, form.names, use_threads=False)
+
+    def forget(self, cells: Iterable[str]) -> None:
+        """Leave cells out of their lists, so that they are measured again."""
+        lost = set(cells) & set(self.cells())
+        for key in {self._places[cell][0] for cell in lost}:
+            kept = [("", []) if cell in lost else (cell, needs) for cell, needs in self.list_of(key)]
+            self.write_list(key, kept)
+        self._known = None
+
+    def write_list(self, key: str, cells: Sequence[tuple[str, list[list[str]]]]) -> None:
+        """Write the list of a pack."""
+        self.records.put(PACKS, key, json.dumps({"cells": cells}).encode(), "json")
+
+
+def pack(folder: RunFolder, cells: Iterable[Mapping[str, Any]], form: pa.Schema, encoding: Mapping[str, Any]) -> None:
+    """Pack the cells of a manifest, if there are many; only for the holder of the lock."""
+    loose = folder.records.keys("cells")
+    if len(loose) <= LOOSE:
+        return
+    series: dict[tuple[str, str, str], list[str]] = {}
+    for cell in cells:
+        if cell["key"] in loose:
+            series.setdefault((cell["model"], cell["explainer"], cell["score"]), []).append(cell["key"])
+    for keys in series.values():
+        shown = worst_of(folder, keys)
+        for part, data, needs in packed(folder, keys, form, encoding):
+            kept = [[one for one in mine if one.kind != WORST or one.key in shown] for mine in needs]
+            key = fingerprint.of_json([PACKED, part])
+            folder.put(PACKED, key, data, "parquet")
+            folder.packs.write_list(key, [(name, [[one.kind, one.key] for one in mine]) for name, mine in zip(part, kept, strict=True)])
+            for done in part:
+                folder.records.remove("cells", done)
+                if done not in shown:
+                    folder.records.remove(WORST, done)
+
+
+def packed(
+    folder: RunFolder, keys: Sequence[str], form: pa.Schema, encoding: Mapping[str, Any]
+) -> Iterator[tuple[list[str], bytes, list[list[Place]]]]:
+    """Cells as packs: their keys, the file, and what each of them needs."""
+    sink, part, needs = io.BytesIO(), list[str](), list[list[Place]]()
+    writer = pq.ParquetWriter(sink, form, **encoding)
+    for place, key in enumerate(keys):
+        table, mine = folder.cell_and_needs(key)
+        writer.write_table(table, row_group_size=max(1, len(table)))
+        part.append(key)
+        needs.append(mine)
+        if len(part) >= TOGETHER or sink.tell() >= BYTES or place == len(keys) - 1:
+            writer.close()
+            yield part, sink.getvalue(), needs
+            sink, part, needs = io.BytesIO(), [], []
+            writer = pq.ParquetWriter(sink, form, **encoding)
+    writer.close()
+
+
+def worst_of(folder: RunFolder, keys: Sequence[str]) -> set[str]:
+    """The cells with the worst pairs: by the first one of each, which is its worst."""
+    stored = folder.records.keys(WORST)
+    first: dict[str, float] = {}
+    for key in keys:
+        if key in stored:
+            try:
+                found = folder.read_tensors(WORST, key) or {}
+            except StoreError:
+                continue
+            if "sample" in found and len(found["sample"]):
+                first[key] = -float(found["merit"].max()) if "merit" in found else float(found["value"][0])
+    ordered = sorted(first, key=lambda key: first[key])
+    return {*ordered[:SHOWN], *ordered[-SHOWN:]}  # whichever direction is worse

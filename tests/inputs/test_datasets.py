@@ -1,0 +1,248 @@
+"""Datasets that are read by blocks: how often, in which order, and what an audit makes of them."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+import veracity
+from small import small_net
+from veracity.core.errors import InputError
+from veracity.inputs import DatasetInputs
+from veracity.inputs.chunks import CHUNK
+
+SETTINGS: dict[str, Any] = {
+    "models": small_net(),
+    "explainers": ["saliency"],
+    "scores": ["sparseness", "local_lipschitz"],
+    "controls": False,
+    "companions": False,
+}
+pytestmark = pytest.mark.filterwarnings("ignore:.*taken for the labels")
+
+
+def values_of(number: int) -> Tensor:
+    return torch.randn(1, 12, generator=torch.Generator().manual_seed(number))
+
+
+class Counted(Dataset[Any]):
+    """Samples made on the fly, which count how often they are read and how many of them are alive."""
+
+    def __init__(self, size: int = 200) -> None:
+        self.size, self.reads, self.alive, self.most = size, list[int](), 0, 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, number: int) -> tuple[Any, int]:
+        self.reads.append(number)
+        sample = values_of(number).numpy()
+        self.alive += 1
+        self.most = max(self.most, self.alive)
+        weakref.finalize(sample, self.leave)
+        return sample, number % 3
+
+    def leave(self) -> None:
+        self.alive -= 1
+
+
+class Plain(Dataset[Any]):
+    """The same samples, for other processes."""
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return values_of(number), number % 3
+
+
+def in_memory(size: int = 200) -> tuple[Tensor, Tensor]:
+    return torch.stack([values_of(number) for number in range(size)]), torch.arange(size) % 3
+
+
+def test_an_audit_gives_the_same_numbers_as_with_a_tensor_and_reads_each_sample_once(tmp_path: Path) -> None:
+    data = Counted()
+    x, y = in_memory()
+    whole = veracity.Audit(inputs=x, targets=y, **SETTINGS).run(tmp_path / "whole", progress=False)
+    read = veracity.Audit(inputs=data, **SETTINGS).run(tmp_path / "read", progress=False)
+    pd.testing.assert_frame_equal(whole.table(), read.table(), check_exact=True)
+    for score in SETTINGS["scores"]:
+        pd.testing.assert_frame_equal(whole.samples(score), read.samples(score), check_exact=True)
+    assert whole.manifest["models"]["model"]["accuracy"] == read.manifest["models"]["model"]["accuracy"]
+    assert [number for number in data.reads if number] == list(range(1, 200))
+    assert data.reads.count(0) <= 4  # its shape and its entries are looked at first
+    assert data.most <= CHUNK
+
+
+@pytest.mark.parametrize("settings", [{"workers": 0}, {"workers": 1}, {"held": 1}, {"version": "1"}], ids=str)
+def test_no_setting_changes_the_samples(settings: dict[str, Any]) -> None:
+    inputs, (x, y) = DatasetInputs(Plain(), **settings), in_memory()
+    for part in torch.arange(200).split(70):
+        assert torch.equal(inputs.take(part).values, x[part])
+    assert torch.equal(inputs.take(torch.tensor([199, 3, 64, 3])).values, x[[199, 3, 64, 3]])
+    assert torch.equal(inputs.labels(), y)
+    assert torch.equal(inputs.labels_at(torch.tensor([5, 100])), y[[5, 100]])
+    assert inputs.span() == (float(x.min()), float(x.max()))
+
+
+def test_few_samples_are_held() -> None:
+    data = Counted(CHUNK * 20)
+    inputs = DatasetInputs(data, held=4 * CHUNK * 12 * 4)
+    for _ in range(2):
+        for part in torch.arange(len(data)).split(CHUNK):
+            inputs.take(part)
+            assert inputs.reader.bytes <= inputs.held
+    assert len(data.reads) == 1 + 2 * len(data)  # more than what is held is read again
+    inputs.take(part)
+    assert len(data.reads) == 1 + 2 * len(data)
+
+
+def test_a_thread_reads_ahead_in_order() -> None:
+    data = Counted(CHUNK * 8)
+    inputs = DatasetInputs(data)
+    inputs.take(torch.arange(CHUNK))
+    inputs.take(torch.arange(CHUNK, 3 * CHUNK))
+    for waiting in inputs.reader.coming.values():
+        waiting.result()
+    assert sorted(inputs.reader.coming) == [3, 4]
+    assert data.reads[1:] == list(range(5 * CHUNK))
+
+
+def test_a_few_scattered_samples_are_read_alone() -> None:
+    data = Counted(CHUNK * 8)
+    inputs = DatasetInputs(data, workers=0)
+    inputs.take(torch.arange(CHUNK))
+    data.reads.clear()
+    assert torch.equal(inputs.take(torch.tensor([400, 300])).values[0], values_of(400))
+    assert sorted(data.reads) == [300, 400]
+
+
+def test_keys_follow_every_sample_or_the_version() -> None:
+    class Changed(Plain):
+        def __getitem__(self, number: int) -> tuple[Tensor, int]:
+            values, label = super().__getitem__(number)
+            return (values + 1e-6, label) if number == 130 else (values, label)
+
+    before, after = DatasetInputs(Plain()), DatasetInputs(Changed())
+    assert before.fingerprint() == DatasetInputs(Plain()).fingerprint() != after.fingerprint()
+    blocks = torch.arange(200).split(CHUNK)
+    assert [before.content_key(part) == after.content_key(part) for part in blocks] == [True, True, False, True]
+    even = torch.arange(0, 200, 2)
+    assert before.content_key(even) == DatasetInputs(Plain()).content_key(even) != after.content_key(even)
+    same = [DatasetInputs(one, version="1") for one in (Plain(), Changed())]
+    assert same[0].fingerprint() == same[1].fingerprint() != DatasetInputs(Plain(), version="2").fingerprint()
+    assert same[0].content_key(blocks[2]) == same[1].content_key(blocks[2]) != same[0].content_key(blocks[1])
+
+
+def test_a_memory_map_is_read_by_slices(tmp_path: Path) -> None:
+    x, y = in_memory()
+    np.save(tmp_path / "x.npy", x.numpy())
+    audit = veracity.Audit(inputs=np.load(tmp_path / "x.npy", mmap_mode="r"), targets=y, **SETTINGS)
+    assert isinstance(audit.data, DatasetInputs)
+    found = audit.run(tmp_path / "map", progress=False).table()
+    whole = veracity.Audit(inputs=x, targets=y, **SETTINGS).run(tmp_path / "whole", progress=False).table()
+    pd.testing.assert_frame_equal(found, whole, check_exact=True)
+
+
+def test_samples_by_name_in_double_precision_are_converted() -> None:
+    class Named:
+        column_names, features = ("image", "label"), None
+
+        def __len__(self) -> int:
+            return 70
+
+        def __getitem__(self, number: int) -> dict[str, Any]:
+            return {"image": values_of(number).double().numpy(), "label": number % 3}
+
+    with pytest.warns(veracity.core.errors.Note, match="float64 and were converted to float32"):
+        data = veracity.Audit(inputs=Named(), **SETTINGS).data
+    assert torch.equal(data.take(torch.arange(70)).values, in_memory(70)[0])
+
+
+def test_a_default_audit_reads_the_samples_that_it_chooses() -> None:
+    data = Counted(CHUNK * 40)
+    audit = veracity.Audit(models=small_net(), inputs=data)
+    with pytest.warns(veracity.core.errors.Note):
+        chosen = audit.complete
+    assert chosen.data.size() == 64
+    assert chosen.labels is not None
+    assert len(chosen.labels) == 64
+    assert len(data.reads) < 300
+
+
+class Random(Plain):
+    """Draws from a generator of its own at every read."""
+
+    generator = np.random.default_rng(0)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return torch.from_numpy(self.generator.normal(size=(1, 12)).astype(np.float32)), 0
+
+
+class Ragged(Plain):
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return torch.zeros(1, 13 if number == 71 else 12), 0
+
+
+class Broken(Plain):
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        if number == 71:
+            raise FileNotFoundError("photo-71.png")
+        return torch.zeros(1, 12), 0
+
+
+class Holes(Plain):
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return torch.full((1, 12), torch.nan if number == 71 else 1.0), 0
+
+
+class Pixels(Plain):
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return torch.zeros(1, 12, dtype=torch.uint8), 0
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            Ragged(),
+            r"^The samples of the dataset differ in shape: sample 0 has \(1, 12\), sample 71 has \(1, 13\): bring them to one shape.$",
+        ),
+        (Broken(), r"^Sample 71 of the dataset cannot be read \(FileNotFoundError: photo-71.png\): repair it, or leave it out.$"),
+        (Holes(), r"^Sample 71 of the dataset holds NaN or infinity: replace these values"),
+        (Pixels(), r"^A sample .* must be an array of floating-point numbers, but sample 0 is uint8 of shape \(1, 12\): convert it"),
+        (DatasetInputs(Random(), held=1), r"^Samples 0 to 63 of the dataset were others when they were read before: return the same"),
+    ],
+)
+def test_bad_datasets(given: Any, sentence: str, tmp_path: Path) -> None:
+    audit = veracity.Audit(inputs=given, **SETTINGS)
+    if isinstance(given, DatasetInputs):
+        for part in torch.arange(200).split(CHUNK):
+            audit.data.take(part)
+        with pytest.raises(InputError, match=sentence):
+            audit.data.take(torch.arange(CHUNK))
+        return
+    with pytest.raises(InputError, match=sentence):
+        audit.run(tmp_path / "run", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"dataset": iter([1])}, "takes a dataset with __len__ and __getitem__, not list_iterator"),
+        ({"dataset": []}, "There are no inputs: the dataset is empty."),
+        ({"dataset": Plain(), "workers": -1}, "must be a whole number of at least 0, not -1"),
+        ({"dataset": Plain(), "version": 3}, "must be a text, such as 'photos-2024-05', not 3"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        DatasetInputs(**settings)
