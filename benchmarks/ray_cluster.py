@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,15 @@ class Cluster:
                 continue
         return total
 
+    def busy(self) -> dict[int, float]:
+        """The seconds of CPU time that each worker process has had so far."""
+        found = {}
+        for pid in {*self.processes("ray::run_job"), *self.processes("ray::IDLE")}:
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                found[pid] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return found
+
     def stop(self, name: str) -> None:
         """End a part with all of its processes."""
         one = self.parts.pop(name)
@@ -247,16 +256,21 @@ def speed(samples: int) -> None:
             ray.init(found.address, logging_level="error", log_to_driver=False)
             print(f"connected after {time.perf_counter() - began:.1f} s")
             executor = TimedRay(address=found.address)
+            work: list[list[float]] = []
             for nodes in (1, 2):
                 if nodes == 2:
                     found.start_node(2)
                     found.nodes(2)
                 timed(64 * 4, f"{scratch}/warm{nodes}", executor=executor)
                 print(f"{nodes} workers, first jobs of 256 samples, with the start of a worker: {executor.took[-1]:.1f} s")
+                before = found.busy()
                 _, mine = timed(samples, f"{scratch}/ray{nodes}", executor=executor)
+                work.append(sorted(seconds - before.get(pid, 0.0) for pid, seconds in found.busy().items()))
+                print(f"{nodes} workers: CPU time {', '.join(f'{one:.1f} s' for one in work[-1])}")
                 about = f"same table: {mine.equals(table)}; {found.memory() / 2**20:.0f} MiB; load {os.getloadavg()[0]:.1f}"
                 print(f"{nodes} workers: {executor.took[-1]:.1f} s; {about}", flush=True)
             print(f"two workers against one: {executor.took[1] / executor.took[3]:.2f} times as fast")
+            print(f"by the CPU time of the busiest worker, as if each had a core to itself: {work[0][-1] / work[1][-1]:.2f} times")
             ray.shutdown()
 
 
