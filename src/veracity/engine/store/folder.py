@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -108,6 +109,11 @@ class RunFolder:
         self.files = Files(self.root)
         self.records = Records(self.files, lambda: self.run)
         self._run, self._established = "", False
+
+    @property
+    def place(self) -> str:
+        """The folder's address for other processes: an absolute path, or that of a bucket."""
+        return os.path.abspath(self.root) if self.files.local and "://" not in self.root else self.root
 
     @property
     def run(self) -> str:
