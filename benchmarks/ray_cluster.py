@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ import torch
 from torch import nn
 
 from veracity import Audit, Ray
+from veracity.engine.loop import JobRunner
+from veracity.engine.plan import Job
+from veracity.engine.progress import JobProgress
 from veracity.perturb import CyclicShift
 
 TOKEN = secrets.token_hex(16)
@@ -133,6 +137,15 @@ class Cluster:
                 continue
         return total
 
+    def busy(self) -> dict[int, float]:
+        """The seconds of CPU time that each worker process has had so far."""
+        found = {}
+        for pid in {*self.processes("ray::run_job"), *self.processes("ray::IDLE")}:
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                found[pid] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return found
+
     def stop(self, name: str) -> None:
         """End a part with all of its processes."""
         one = self.parts.pop(name)
@@ -217,19 +230,48 @@ def cells(folder: str) -> dict[str, int]:
         return {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimedRay(Ray):
+    """Remembers how long the jobs took, without the checks and the plan before them."""
+
+    took: list[float] = field(default_factory=list)
+
+    def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
+        began = time.perf_counter()
+        super().run(jobs, runner, progress)
+        self.took.append(time.perf_counter() - began)
+
+
 def speed(samples: int) -> None:
-    """Two workers against one."""
+    """Two workers against one, in one connection, so that workers of the first audits are still there for the second ones."""
     with tempfile.TemporaryDirectory() as scratch:
         took, table = timed(samples, f"{scratch}/inline")
-        print(f"inline: {took:.1f} s")
-        for nodes in (1, 2):
+        print(f"inline: {took:.1f} s with checks and plan; load {os.getloadavg()[0]:.1f}")
+        began = time.perf_counter()
+        with cluster(1) as found:
+            print(f"head and one node up after {time.perf_counter() - began:.1f} s, {found.memory() / 2**20:.0f} MiB")
+            import ray  # reads the token, which is known only now
+
             began = time.perf_counter()
-            with cluster(nodes) as found:
-                print(f"{nodes} nodes: cluster up after {time.perf_counter() - began:.1f} s, {found.memory() / 2**20:.0f} MiB")
-                cold, _ = timed(64 * nodes, f"{scratch}/warm{nodes}", executor=Ray(address=found.address))
-                print(f"{nodes} nodes: first audit of {64 * nodes} samples, with connection and start of workers: {cold:.1f} s")
-                took, mine = timed(samples, f"{scratch}/ray{nodes}", executor=Ray(address=found.address))
-                print(f"{nodes} nodes: {took:.1f} s; same table: {mine.equals(table)}; {found.memory() / 2**20:.0f} MiB", flush=True)
+            ray.init(found.address, logging_level="error", log_to_driver=False)
+            print(f"connected after {time.perf_counter() - began:.1f} s")
+            executor = TimedRay(address=found.address)
+            work: list[list[float]] = []
+            for nodes in (1, 2):
+                if nodes == 2:
+                    found.start_node(2)
+                    found.nodes(2)
+                timed(64 * 4, f"{scratch}/warm{nodes}", executor=executor)
+                print(f"{nodes} workers, first jobs of 256 samples, with the start of a worker: {executor.took[-1]:.1f} s")
+                before = found.busy()
+                _, mine = timed(samples, f"{scratch}/ray{nodes}", executor=executor)
+                work.append(sorted(seconds - before.get(pid, 0.0) for pid, seconds in found.busy().items()))
+                print(f"{nodes} workers: CPU time {', '.join(f'{one:.1f} s' for one in work[-1])}")
+                about = f"same table: {mine.equals(table)}; {found.memory() / 2**20:.0f} MiB; load {os.getloadavg()[0]:.1f}"
+                print(f"{nodes} workers: {executor.took[-1]:.1f} s; {about}", flush=True)
+            print(f"two workers against one: {executor.took[1] / executor.took[3]:.2f} times as fast")
+            print(f"by the CPU time of the busiest worker, as if each had a core to itself: {work[0][-1] / work[1][-1]:.2f} times")
+            ray.shutdown()
 
 
 PARTS = {"worker": ("ray::run_job", "node 1"), "node": ("raylet/raylet", "node 2"), "head": ("gcs_server", "head")}

@@ -337,7 +337,7 @@ class Audit:
             check_same_plan(store.manifest(), told.manifest(store), store.root)
         left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
         memory = settings["memory"]
-        runner = JobRunner(prepared.problem, store.root, prepared.budgets, None if memory is None else memory // settings["workers"])
+        runner = JobRunner(prepared.problem, store.place, prepared.budgets, None if memory is None else memory // settings["workers"])
         return BegunRun(prepared, strengths, lessons, left, runner)
 
     def conclude(self, store: RunFolder, begun: BegunRun) -> list[dict[str, str]]:
@@ -356,7 +356,7 @@ class Audit:
 
         The first one checks, trains and plans while the others wait; they check their models at once, when its plan is stored.
         """
-        member = Member.new(store.root, share)
+        member = Member.new(store.place, share)
         with ExitStack() as life:
             with ExitStack() as turn:
                 planned = bool(store.manifest_before(Kind.AUDIT))

@@ -29,7 +29,7 @@ moto = pytest.importorskip("moto.server")
 boto3 = pytest.importorskip("boto3")
 
 
-def run(folder: Any, shard: str | None = None, samples: int = 140) -> Result:
+def run(folder: Any, shard: str | None = None, samples: int = 70) -> Result:
     return test_shards.run(folder, shard, inputs=series_inputs(samples), explainers=["gradient"], controls=False)
 
 
@@ -86,7 +86,7 @@ def test_listings_grow_with_the_cells_and_not_with_their_square(place: str, monk
 
     monkeypatch.setattr(buckets, "listing", counted)
     listed = []
-    for samples in (128, 512):
+    for samples in (64, 256):
         counts.clear()
         result = run(f"{place}{samples}", samples=samples)
         listed.append(counts["requests and entries"] / len(result.manifest["cells"]))
@@ -94,26 +94,27 @@ def test_listings_grow_with_the_cells_and_not_with_their_square(place: str, monk
 
 
 def work(folder: str) -> None:
-    run(folder, samples=256)
+    s3fs.S3FileSystem.clear_instance_cache()
+    run(folder, samples=192)
 
 
 @pytest.mark.subprocess
 def test_a_killed_run_is_resumed_with_nothing_lost_and_a_second_command_is_refused_meanwhile(place: str, tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=work, args=(place,))
+    process = multiprocessing.get_context("fork").Process(target=work, args=(place,))
     process.start()
     files = Files(place)
     while len(files.names("cells")) < 2:
         assert process.is_alive()
         time.sleep(0.02)
     with pytest.raises(StoreError, match=rf"is being written by process {process.pid} on .*: wait for it .* its lease ends in \d+ s"):
-        run(place, samples=256)
+        run(place, samples=192)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert files.exists("lock")
     before = {name: files.written(f"cells/{name}") for name in files.names("cells")}
     time.sleep(1.1)
-    pd.testing.assert_frame_equal(run(place, samples=256).table(), run(tmp_path / "disk", samples=256).table(), check_exact=True)
+    pd.testing.assert_frame_equal(run(place, samples=192).table(), run(tmp_path / "disk", samples=192).table(), check_exact=True)
     assert {name: files.written(f"cells/{name}") for name in before} == before
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -152,6 +153,14 @@ def test_tasks_give_the_table_of_an_inline_run_and_the_models_travel_once(tmp_pa
     assert fake.most <= cluster.AHEAD * 4
     assert {name: fake.options[name] for name in ("num_cpus", "num_gpus")} == {"num_cpus": 0.5, "num_gpus": 0.0}
     assert fake.options["memory"] == 1 << 30
+
+
+def test_workers_elsewhere_are_given_an_absolute_path(tmp_path: Path, on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    on(FakeRay(lambda call, when: os.chdir("/")))
+    with suppress(StoreError):  # this process has left the folder too
+        run(Path("run"), explainers=["gradient"], controls=False)
+    assert Result(tmp_path / "run").progress.pending == 0
 
 
 def test_a_job_whose_worker_died_is_given_out_again_without_its_finished_cells(tmp_path: Path, on: Any, inline: pd.DataFrame) -> None:

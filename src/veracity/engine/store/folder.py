@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -121,6 +122,11 @@ class RunFolder:
         self._run, self._established = "", False
         self.unkept: set[Place] = set()
         """Records that were made and not kept, since there are too many: no cell needs them."""
+
+    @property
+    def place(self) -> str:
+        """The folder's address for other processes: an absolute path, or that of a bucket."""
+        return os.path.abspath(self.root) if self.files.local and "://" not in self.root else self.root
 
     @property
     def run(self) -> str:
