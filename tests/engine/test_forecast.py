@@ -27,8 +27,8 @@ def test_seconds_and_disk_are_measured(tmp_path: Path) -> None:
     start = time.perf_counter()
     audit.run(tmp_path / "run", progress=False)
     took = time.perf_counter() - start
-    assert said.seconds == pytest.approx(took, rel=0.4)
-    assert said.seconds > 0.8
+    assert 0.8 < said.seconds < 3 * took  # sleep takes .8 s, and the machine may be busy
+    assert took < 3 * said.seconds
     written = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())
     assert said.disk == pytest.approx(written, rel=0.4)
     assert said.memory > 1 << 20

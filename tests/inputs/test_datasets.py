@@ -82,6 +82,14 @@ def test_an_audit_gives_the_same_numbers_as_with_a_tensor_and_reads_each_sample_
     assert data.most <= CHUNK
 
 
+@pytest.mark.usefixtures("forked")
+def test_worker_processes_read_for_themselves(tmp_path: Path) -> None:
+    x, y = in_memory()
+    whole = veracity.Audit(inputs=x, targets=y, **SETTINGS).run(tmp_path / "whole", progress=False)
+    read = veracity.Audit(inputs=Plain(), **SETTINGS).run(tmp_path / "read", workers=2, progress=False)
+    pd.testing.assert_frame_equal(whole.table(), read.table(), check_exact=True)
+
+
 @pytest.mark.parametrize("settings", [{"workers": 0}, {"workers": 1}, {"held": 1}, {"version": "1"}], ids=str)
 def test_no_setting_changes_the_samples(settings: dict[str, Any]) -> None:
     inputs, (x, y) = DatasetInputs(Plain(), **settings), in_memory()

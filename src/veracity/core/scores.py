@@ -383,6 +383,6 @@ def reads_after(score: Score) -> frozenset[Reads]:
 
 def per_sample_mean(values: Array) -> Array:
     """The mean of the finite values of each row; NaN if there are none."""
-    count = np.isfinite(values).sum(axis=1)
-    total = np.where(np.isfinite(values), values, 0.0).sum(axis=1)
+    finite = np.isfinite(values)
+    count, total = finite.sum(axis=1), (values if finite.all() else np.where(finite, values, 0.0)).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

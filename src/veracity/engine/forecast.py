@@ -193,24 +193,27 @@ class Trial:
             first = [replace(job, cells=chosen[job.explainer]) for job in first]
         length = min(len(job.samples) for job in first)
         block, samples = min(outlook.block, outlook.samples), len({number for job in mine for number in job.samples}) * outlook.share
-        warm = run_cut(first, min(2, length), runner)
-        size, spent = min(4, length), 0.0
-        times = [(size, run_cut(first, size, runner))]
-        while size < length and spent < ENOUGH:
-            size = min(2 * size, length)
+        size, times, written = min(2, length), list[tuple[int, float]](), list[dict[str, int]]()
+        while True:
             before = folder_bytes(folder)
             times.append((size, run_cut(first, size, runner)))
-            spent = times[-1][1]
-        written = {kind: (after - (before if len(times) > 1 else {}).get(kind, 0)) / size for kind, after in folder_bytes(folder).items()}
-        once = max(0.0, warm - times[0][1])
-        whole = extrapolated(times, block)
-        subjects = max(1, len(first))
-        maps = min(written.pop(EXPLANATIONS, 0.0) * samples, float(KEPT * subjects))
-        return once + whole * samples / block + samples * outlook.reading, round(sum(written.values()) * samples + maps)
+            written.append({kind: after - before[kind] for kind, after in folder_bytes(folder).items()})
+            slow = len(times) > 1 and times[0][1] > ENOUGH
+            if size == length or slow or (len(times) > 2 and times[-1][1] > ENOUGH):
+                break
+            size = min(2 * size, length)
+        steps = times[1:] if len(times) > 2 else times  # the first one also does what is done once
+        once, blocks = max(0.0, times[0][1] - steps[0][1]), samples / block
+        disk = {
+            kind: blocks * extrapolated([(number, float(one[kind])) for (number, _), one in zip(times, written, strict=True)], block)
+            for kind in written[-1]
+        }
+        maps = min(disk.pop(EXPLANATIONS), float(KEPT * len(first)))
+        return once + extrapolated(steps, block) * blocks + samples * outlook.reading, round(sum(disk.values()) + maps)
 
 
 def extrapolated(times: Sequence[tuple[int, float]], size: int) -> float:
-    """The seconds of a block of some size, from those of smaller ones: the last, and as much more as the last step tells.
+    """The seconds or bytes of a block of some size, from those of smaller ones: the last, and as much more as the last step tells.
 
     >>> extrapolated([(4, 1.0), (8, 1.5)], 16)
     2.5

@@ -26,6 +26,7 @@ from veracity.core.measures import Direction
 from veracity.core.scores import Measured, PooledScore, SampleNotes, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import NUMBERS
 from veracity.engine.store.manifest import Kind, as_advice
 from veracity.engine.store.records import LARGEST
 from veracity.engine.store.state import Progress, Stage, row_state
@@ -477,7 +478,7 @@ class Result:
         """The cells of one series, one after the other; raises if they have too many rows to hold."""
         left = MOST_ROWS
         for key in keys:
-            table = self.folder.read_cell(key)
+            table = self.folder.read_cell(key, NUMBERS)
             left -= len(table)
             if left < 0:
                 raise StoreError(f"The cells of one score in {self.path} have more than {MOST_ROWS:,} rows, too many to read.")

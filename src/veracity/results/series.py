@@ -363,23 +363,26 @@ def dense(cell: pa.Table) -> Part:
     codes, names = what.indices.to_numpy(), what.dictionary.to_pylist()
     first, last = int(sample.min()), int(sample.max())
     if last - first < 2 * len(sample):
+        row = sample - first
         seen = np.zeros(last - first + 1, dtype=np.bool_)
-        seen[sample - first] = True
+        seen[row] = True
         samples = np.flatnonzero(seen) + first
-        row = (np.cumsum(seen) - 1)[sample - first]
+        row = row if len(samples) == len(seen) else (np.cumsum(seen) - 1)[row]
     else:
         samples, row = np.unique(sample, return_inverse=True)
     shape = (len(samples), int(draw.max()) + 1, int(level.max()) + 1)
     check_sparse(shape, len(sample))
+    drawn = row * shape[1] + draw
+    place = drawn * shape[2] + level if shape[2] > 1 else drawn
     found: dict[str, Array] = {}
     for code in dict.fromkeys(codes[np.flatnonzero(np.diff(codes, prepend=-1))].tolist()):
         here: Any = slice(None) if len(names) == 1 else codes == code
-        found[str(names[code])] = table = np.full(shape, np.nan)
-        table[row[here], draw[here], level[here]] = value[here]
-    first_of = slice(None) if len(found) == 1 else codes == codes[0]
-    drawn = np.zeros(shape[:2], dtype=np.bool_)
-    drawn[row[first_of], draw[first_of]] = True
-    return Part(samples, found, drawn.sum(axis=1), len(sample))
+        table = np.full(math.prod(shape), np.nan)
+        table[place[here]] = value[here]
+        found[str(names[code])] = table.reshape(shape)
+    made = np.zeros(shape[0] * shape[1], dtype=np.bool_)
+    made[drawn if len(found) == 1 else drawn[codes == codes[0]]] = True
+    return Part(samples, found, made.reshape(shape[:2]).sum(axis=1), len(sample))
 
 
 def check_sparse(shape: tuple[int, int, int], lines: int) -> None:

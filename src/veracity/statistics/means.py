@@ -69,7 +69,12 @@ def estimate(
     made = draw_counts(table, sampling) if counts is None else counts
     defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
     kept = defined.any(axis=1)
-    draws = NestedDraws(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
+    whole = bool(defined.all()) and table.shape[1] > 0  # no copies of millions of values
+    draws = (
+        NestedDraws(table, made, np.full(len(table), table.shape[1]))
+        if whole
+        else NestedDraws(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
+    )
     across = draws.population(sampling, confidence, rounding_scale(bounds))
     known = values.ndim == 2 or sampling.exhaustive
     over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)

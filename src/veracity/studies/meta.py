@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer, GivenMaps, maps_only
-from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.inputs import Inputs, TensorInputs, is_streamed
 from veracity.core.measures import Direction
 from veracity.core.models import as_device, evaluating, to_device
 from veracity.core.randomness import Draws
@@ -243,9 +243,10 @@ class MetaEvaluation:
                 )
         if isinstance(self.model, Mapping) or not isinstance(self.model, nn.Module):
             raise InputError(f"A meta-evaluation is of one torch.nn.Module, not {type(self.model).__name__}.")
-        if not isinstance(as_inputs(self.inputs), TensorInputs) and "ipt" in self.tests:
+        given = as_inputs(self.inputs)
+        if not (isinstance(given, TensorInputs) or is_streamed(given)) and "ipt" in self.tests:
             raise InputError("The input perturbation test adds noise to plain tensors: for other inputs pass tests=['mpt'].")
-        if as_inputs(self.inputs).size() < 2:
+        if given.size() < 2:
             raise InputError("Intra-consistency compares scores over samples, which one sample does not allow: pass at least two.")
         if "mpt" in self.tests:
             parameters_of(self.model)

@@ -101,6 +101,9 @@ ENCODING: dict[str, Any] = {
 }
 """How cells are written: a seventh of the time that dictionaries of all samples and values take, and read in two thirds of it."""
 
+NUMBERS = pa.schema([COLUMNS.field(name) for name in ("sample", "draw", "level", "quantity", "value")])
+"""What a score is derived from."""
+
 
 def alone(tensor: Tensor, others: Iterable[Tensor]) -> Tensor:
     """A contiguous tensor that shares its memory with no larger one and none of the others; copied only if needed."""
@@ -343,18 +346,18 @@ class RunFolder:
         if not failed:
             self.records.remove(FAILED, key)
 
-    def read_cell(self, key: str) -> pa.Table:
-        """A finished cell's measurements."""
+    def read_cell(self, key: str, form: pa.Schema = COLUMNS) -> pa.Table:
+        """A finished cell's measurements; a form with fewer columns is read faster."""
         try:
-            rows = self.packs.read(key, COLUMNS)
+            rows = self.packs.read(key, form)
             data = self.records.get(CELLS, key) if rows is None else None
             if rows is None and data is None and key in self.packs.cells():  # a writer has just packed it
-                rows = self.packs.read(key, COLUMNS)
+                rows = self.packs.read(key, form)
             if rows is not None:
-                return checked(rows, COLUMNS)
+                return checked(rows, form)
             if data is None:
                 raise StoreError(f"The cell {key} is not in {self.root}: run the same command again, which measures it.")
-            return measurements(data, COLUMNS)
+            return measurements(data, form)
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"The cell {key} in {self.root} holds no measurements: delete it and run the same command again.") from error
 
