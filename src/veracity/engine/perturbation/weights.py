@@ -33,7 +33,7 @@ from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.measure.rank import ranked_once
 from veracity.perturb.weights import WeightNoise
-from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stack
+from veracity.perturb.weights.copies import Pairs, Remembered, at_once, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
 GAINING = frozenset({"cuda"})
@@ -58,26 +58,47 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             return super().measure()
 
     def observe(self, ask: Ask, see: See) -> None:
-        """Some copies at a time; the ask goes copy by copy through all samples, in their order."""
+        """Some copies at a time; the ask goes copy by copy through all samples, in their order.
+
+        Samples of one length are compared together: where there are many lengths, scores see the readings of several copies at once.
+        """
         block, count = self.block, len(self.block)
         every = [(int(draw), int(level)) for draw, level in ask.element[::count]]
-        some = block.copies.at_once(block.x.values)
+        some = at_once(block.model.module, block.x.values)
+        together = 1 if self.own_length is None else at_once(block.model.module, block.x.values, most=None)
+        read: list[Readings] = []
         for first in range(0, len(every), some):
             pairs, part = every[first : first + some], slice(first * count, (first + some) * count)
             found = self.read(pairs, ask[part])
-            for number, (_, level) in enumerate(pairs):
-                here = slice((first + number) * count, (first + number + 1) * count)
-                after = {what: value[number * count : (number + 1) * count] for what, value in found.items()}
-                self.see_copy(ask[here].element, level, after, partial(see, here))
+            for number in range(len(pairs)):
+                read.append({what: value[number * count : (number + 1) * count] for what, value in found.items()})
+                last = first + number + 1
+                if len(read) == together or last == len(every):
+                    here = slice((last - len(read)) * count, last * count)
+                    self.see_copies(ask[here].element, [level for _, level in every[last - len(read) : last]], read, partial(see, here))
+                    read = []
 
-    def see_copy(self, element: Tensor, level: int, after: Readings, see: Callable[[Pair], None]) -> None:
-        """Hand on the readings of one copy beside those of the model itself, which stay the same tensors, so that they are ranked once."""
-        before, maps, base = dict(self.before), after.get(Reads.EXPLANATION), self.before.get(Reads.EXPLANATION)
-        if maps is not None and base is not None and self.last is not None:
-            before[Reads.EXPLANATION], self.last = compared_with(self.space, level, base, self.last, maps)
-        targets = self.block.targets
-        pair = pair_of(self.space, element, Reading(targets, before), Reading(targets, after), self.block.frame)
-        see(replace(pair, start=base))
+    def see_copies(self, element: Tensor, levels: Sequence[int], after: Sequence[Readings], see: Callable[[Pair], None]) -> None:
+        """Hand on the readings of some copies beside those of the model itself, which for one copy stay the same tensors, so that they
+        are ranked once."""
+        base, compared = self.before.get(Reads.EXPLANATION), list[Tensor]()
+        for level, found in zip(levels, after, strict=True):
+            maps = found.get(Reads.EXPLANATION)
+            if maps is not None and base is not None and self.last is not None:
+                earlier, self.last = compared_with(self.space, level, base, self.last, maps)
+                compared.append(earlier)
+
+        def joined(parts: Sequence[Tensor]) -> Tensor:
+            return parts[0] if len(parts) == 1 else torch.cat([part.to(parts[0].device) for part in parts])
+
+        copies = len(levels)
+        before = {what: joined([value] * copies) for what, value in self.before.items() if what is not Reads.EXPLANATION or not compared}
+        if compared:
+            before[Reads.EXPLANATION] = joined(compared)
+        read = {what: joined([found[what] for found in after]) for what in after[0]}
+        targets = joined([self.block.targets] * copies)
+        pair = pair_of(self.space, element, Reading(targets, before), Reading(targets, read), self.block.frame)
+        see(replace(pair, start=None if base is None else joined([base] * copies)))
 
     def read(self, pairs: Pairs, ask: Ask) -> Readings:
         """The readings of these copies."""
