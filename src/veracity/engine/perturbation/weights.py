@@ -48,7 +48,8 @@ class WeightPerturbation(Perturbation[WeightSpace]):
     def __init__(self, block: Block, cells: Sequence[Cell], space: WeightSpace, before: Readings) -> None:
         super().__init__(block, cells, space, before)
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
-        self.form = form_of(block.reader, self.request) if Reads.EXPLANATION in self.after else None
+        self.form = form_of(block.reader.by(block.source), self.request) if Reads.EXPLANATION in self.after else None
+        self.drawn = fingerprint.of_json(self.request.spec())
         self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
         self.mapping = self.request.smoothing is None
 
@@ -137,21 +138,31 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         silent = self.blank(frozenset({Reads.EXPLANATION}))
         parts: dict[int, Tensor] = {}
         asked = [number for number, (_, level) in enumerate(pairs) if not silent or self.space.explains(level)]
-        self.learn_together([pairs[number] for number in asked])
-        for first in range(0, len(asked), together):
-            some = asked[first : first + together]
+        plain = self.request.smoothing is None and not block.shares(self.request)
+        keys = {number: f"{self.key} {pairs[number]} {self.drawn}" for number in asked}
+        unknown = [number for number in asked if not (plain and block.knows(keys[number]))]
+        self.learn_together([pairs[number] for number in unknown])
+        for first in range(0, len(unknown), together):
+            some = unknown[first : first + together]
             maps = self.stacked([pairs[number] for number in some]) if len(some) > 1 else None
             if maps is not None:
                 parts |= zip(some, maps.split(count), strict=True)
-                continue
-            for number in some:
-                if block.shares(self.request):
-                    own = partial(copy, number)
-                    parts[number] = block.explain_layer(own, f"{self.key} {pairs[number]}", weight(block.reader.cost))
-                    continue
-                here = slice(number * count, (number + 1) * count)
-                reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
-                parts[number] = block.explain_with(reader, self.request, ask[here])
+
+        def explain(number: int) -> Tensor:
+            here = slice(number * count, (number + 1) * count)
+            reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
+            return block.explain_with(reader.by(block.source) if plain else reader, self.request, ask[here])
+
+        for number in asked:
+            if block.shares(self.request):
+                parts[number] = block.explain_layer(partial(copy, number), f"{self.key} {pairs[number]}", weight(block.reader.cost))
+            elif plain:
+                if block.knows(keys[number]):
+                    block.advance(count * weight(block.reader.cost))
+                known = partial(parts.__getitem__, number) if number in parts else partial(explain, number)
+                parts[number] = block.finished(block.recall(keys[number], known))
+            else:
+                parts[number] = explain(number)
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
 
     def taught(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Reader:
