@@ -113,6 +113,93 @@ def test_values_always_add_up_within_the_budget(features, evaluations, seed):
         assert asked.count(row) == 2 + 2 * min(splits(count), (evaluations - 2) // 2)
 
 
+def greedy(value, features, budget):
+    """The same values the slow way: one node after the other, the largest first, the oldest of equal ones."""
+    empty = frozenset()
+    nodes, found = [(0, features, empty, value(empty), value(frozenset(range(features))), 1.0)], np.zeros(features)
+    for _ in range(budget):
+        sizes = [abs(weight * (within - without)) if high - low > 1 else -1.0 for low, high, _, without, within, weight in nodes]
+        if max(sizes) < 0:
+            break
+        low, high, context, without, within, weight = nodes.pop(int(np.argmax(sizes)))
+        middle = low + (high - low + 1) // 2
+        one, other = context | set(range(low, middle)), context | set(range(middle, high))
+        first, second = value(one), value(other)
+        nodes += [(low, middle, context, without, first, weight / 2), (middle, high, context, without, second, weight / 2)]
+        nodes += [(low, middle, other, second, within, weight / 2), (middle, high, one, first, within, weight / 2)]
+    for low, high, _, without, within, weight in nodes:
+        found[low:high] += weight * (within - without) / (high - low)
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    features=st.integers(1, 10),
+    evaluations=st.integers(4, 120),
+    seed=st.integers(0, 99),
+    ahead=st.sampled_from([1, 2, 3, 8, 32]),
+    coarse=st.booleans(),
+)
+def test_evaluations_ahead_change_no_split(features, evaluations, seed, ahead, coarse):
+    """Games with many equal values (`coarse`) too; at most ahead - 1 nodes of an input are evaluated and not split."""
+    game, asked = torch.randn(2**features, generator=torch.Generator().manual_seed(seed)).double(), []
+    game = game.round() if coarse else game
+    counts, budget = torch.tensor([features, max(1, features - 3)]), (evaluations - 2) // 2
+
+    def score(rows, masks):
+        asked.extend(zip(rows.tolist(), map(tuple, masks.tolist()), strict=True))
+        return game[(masks.long() << torch.arange(features)).sum(1)]
+
+    found = owen_values(score, counts, features, evaluations, ahead)
+    assert torch.equal(found, owen_values(score, counts, features, evaluations))
+    del asked[:]
+    owen_values(score, counts, features, evaluations, ahead)
+    for row, count in enumerate(counts.tolist()):
+        slow = greedy(lambda present: float(game[sum(1 << one for one in present)]), count, budget)
+        assert found[row, :count].numpy() == pytest.approx(slow, abs=1e-12)
+        used, made = 2 + 2 * min(splits(count), budget), sum(one == row for one, _ in asked)
+        assert used <= made <= used + 2 * (ahead - 1)
+        assert made == used or splits(count) > budget
+
+
+def test_evaluations_ahead_need_few_calls():
+    """A sum with interactions of 64 features: 250 calls become fewer than 60, with 3 % more evaluations at most."""
+    generator, calls = torch.Generator().manual_seed(0), []
+    own, mixed, ends = (torch.randn(*shape, generator=generator).double() for shape in ((64,), (64, 16), (16,)))
+
+    def score(rows, masks):
+        calls.append(len(rows))
+        return masks.double() @ own + torch.tanh(masks.double() @ mixed / 3 + rows[:, None] / 9) @ ends
+
+    counts, made, found = torch.arange(33, 65), [], []
+    for ahead in (1, 32):
+        del calls[:]
+        found.append(owen_values(score, counts, 64, 500, ahead))
+        made.append((len(calls), sum(calls)))
+    assert torch.equal(*found)
+    assert made[0] == (250, 32 * 500)
+    assert made[1][0] < 60
+    assert made[1][1] < 1.03 * 32 * 500
+
+
+@pytest.mark.parametrize(("batch", "calls"), [(10_000, 60), (4, 250)])
+def test_nodes_are_evaluated_ahead_only_where_it_pays_and_fits(batch, calls, monkeypatch):
+    """A device of the kind of a GPU; a call of four rows has no room for more than one node of two inputs."""
+    model, x, rows = network(40), torch.randn(2, 40, generator=torch.Generator().manual_seed(1)).double(), []
+    handle = model.register_forward_pre_hook(lambda _model, args: rows.append(len(args[0])))
+
+    def maps():
+        return PartitionShap().explain(model, x, torch.tensor([2, 0]), Context(Draws.of(0, torch.arange(2)), batch))
+
+    one_by_one, before = maps(), len(rows)
+    monkeypatch.setattr("veracity.explain.partition_shap.AHEAD", {"cpu": 32})
+    torch.testing.assert_close(maps(), one_by_one, rtol=0, atol=1e-12)
+    handle.remove()
+    assert before == 250
+    assert len(rows) - before <= calls
+    assert max(rows) <= batch
+
+
 def test_a_node_that_is_not_split_shares_its_value():
     """By hand: v = 8 if features 0 and 1 are there, plus 1 for feature 3; one split of four features."""
 
@@ -152,8 +239,10 @@ def test_patches_of_an_image_and_groups_of_a_table(digits: Digits):
     assert PartitionShap(evaluations=7).cost(torch.Size((9,))).forward == 6
 
 
-def test_scores_that_are_not_numbers_end_it_too():
-    found = owen_values(lambda rows, masks: torch.full((len(rows),), torch.nan).double(), torch.tensor([5]), 5, 20)
+@pytest.mark.parametrize("ahead", [1, 8])
+@pytest.mark.parametrize("features", [5, 12])
+def test_scores_that_are_not_numbers_end_it_too(features, ahead):
+    found = owen_values(lambda rows, masks: torch.full((len(rows),), torch.nan).double(), torch.tensor([features]), features, 40, ahead)
     assert bool(found.isnan().all())
 
 

@@ -109,6 +109,22 @@ def test_raw_activations_lose_nothing_and_no_decoder_says_nothing() -> None:
     )
 
 
+def test_all_encoders_share_the_pass_that_reads_their_layers() -> None:
+    """One pass to read them, one for the loss, one per layer with zeros, and one per decoder; the same numbers as alone."""
+    model, calls = Bigrams().eval(), list[int]()
+    model.register_forward_hook(lambda _model, args, _output: calls.append(1))
+    explainers = {
+        f"{layer} {name}": SparseFeatures(encoder=one, layer=layer)
+        for layer in ("embedding", "layer")
+        for name, one in {"sae": autoencoder(), "raw": RawActivations(), "blind": LinearEncoder(normal(WIDTH, 8, seed=3))}.items()
+    }
+    together = sae_report(explainers, model, texts(), skip=1)
+    shapes = 1  # a pass that shows what the model returns
+    assert len(calls) == shapes + 1 + 1 + 2 + 4
+    apart = [sae_report({label: one}, model, texts(), skip=1).iloc[0].tolist() for label, one in explainers.items()]
+    assert together.fillna(-1.0).to_numpy().tolist() == [[-1.0 if one != one else one for one in row] for row in apart]
+
+
 def test_labels_instead_of_next_tokens() -> None:
     net, x = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval(), normal(9, 4)
     labels = torch.arange(9) % 3

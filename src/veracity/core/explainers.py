@@ -318,6 +318,31 @@ class LayerExplainer(Explainer, ABC):
         """Explanations (N, ...) from what was read of the explainer's own layer."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finisher(Explainer, ABC):
+    """An explainer that only changes the explanations of another one, for the same model, inputs and targets: they are computed once for
+    all that start from them."""
+
+    @property
+    @abstractmethod
+    def source(self) -> Explainer:
+        """The other explainer."""
+
+    @abstractmethod
+    def finish(self, maps: Tensor, present: Tensor | None) -> Tensor:
+        """Explanations (N, ...) from those of the source; `present` (N, ...) says which values of the inputs exist, None if all do."""
+
+
+def source_of(explainer: Explainer) -> Explainer:
+    """The explainer that others only change; itself if nothing is changed."""
+    return source_of(explainer.source) if isinstance(explainer, Finisher) else explainer
+
+
+def finished(explainer: Explainer, maps: Tensor, present: Tensor | None) -> Tensor:
+    """Explanations of an explainer from those of its `source_of`."""
+    return explainer.finish(finished(explainer.source, maps, present), present) if isinstance(explainer, Finisher) else maps
+
+
 def learner(explainer: Explainer | None) -> Learner | None:
     """The explainer, if it learns about a model."""
     return explainer if isinstance(explainer, Learner) and explainer.learns else None

@@ -237,6 +237,9 @@ class Memory(Generic[K]):
             del self.scopes[one]
         return {one: found[one] for one in what}
 
+    def __contains__(self, key: str) -> bool:
+        return key in self.kept
+
     def forget(self) -> None:
         """Drop everything."""
         self.kept.clear()
@@ -254,8 +257,12 @@ MEMORY: Memory[Reads] = Memory()
 ACTIVATIONS: Memory[str] = Memory(1 << 30)
 """The activations of layers that explainers of a model share, by the layer; 25 copies of 30 layers on 250 texts take 430 MB."""
 
+EXPLAINED: Memory[str] = Memory(1 << 28)
+"""Explanations that several explainers start from, such as a map and its largest numbers."""
+
 
 def forget_outputs() -> None:
-    """Drop all outputs and activations, which may be those of a changed model."""
+    """Drop all outputs, activations and explanations, which may be those of a changed model."""
     MEMORY.forget()
     ACTIVATIONS.forget()
+    EXPLAINED.forget()

@@ -32,7 +32,7 @@ from veracity.engine.store import SCHEMA, RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.path import calibrate as find_strength
 from veracity.perturb.path import strength_range, tolerance
-from veracity.perturb.weights.copies import Remembered, ScratchModel, generator, remembering
+from veracity.perturb.weights.copies import Remembered, ScratchModel, at_once, generator, remembering
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS, MOST_DRAWS, SAMPLES = 40, 640, 256
@@ -253,7 +253,7 @@ class Agreement:
 
     def under_copies(self, copies: ScratchModel, space: WeightSpace, draws: range) -> list[Tensor]:
         """The classes (samples,) that every copy predicts."""
-        found, some = list[Tensor](), copies.at_once(self.x.values, CACHED)
+        found, some = list[Tensor](), at_once(self.model.module, self.x.values, CACHED)
         chunks = [[(draw, 0) for draw in draws[first : first + some]] for first in range(0, len(draws), some)]
         for pairs, weights in zip(chunks, copies.ahead(space, chunks), strict=True):
             if self.mapping is None:

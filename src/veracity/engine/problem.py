@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Answers, Context, Cost, Explainer, Frame, learner
+from veracity.core.explainers import Answers, Context, Cost, Explainer, Finisher, Frame, learner, source_of
 from veracity.core.features import Features
 from veracity.core.inputs import Inputs, Signals, samples_to_read
 from veracity.core.models import device_of, unwrap, weighted_layers
@@ -108,6 +108,15 @@ class Problem:
         """Whether numbers of a model, or of an explainer of it, depend on how inputs are batched."""
         explainer = self.explainers.get(label)
         return self.models[name].mixing > 0 or label in self.mixing or (explainer is not None and explainer.batch_dependent)
+
+    @cached_property
+    def shared_sources(self) -> dict[str, str]:
+        """A hash of the source of each explainer whose source others have too, by label; not of those that learn or need examples."""
+        plain = {label: one for label, one in self.explainers.items() if not one.needs and learner(one) is None}
+        changed = {type(source_of(one)) for one in plain.values() if isinstance(one, Finisher)}
+        sources = {label: source for label, one in plain.items() if type(source := source_of(one)) in changed}
+        found = {label: fingerprint.of_json(source.spec()) for label, source in sources.items()}
+        return {label: key for label, key in found.items() if list(found.values()).count(key) > 1}
 
     def label(self, name: str) -> str:
         """The name of a model in results; all models of folds have the name of their cross-trained model."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, error_text
-from veracity.core.explainers import Answers, Cost, Explainer, Frame, GivenMaps, LayerExplainer, learner
+from veracity.core.explainers import Answers, Cost, Explainer, Frame, GivenMaps, LayerExplainer, finished, learner, source_of
 from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
@@ -22,7 +22,7 @@ from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
 from veracity.core.transfer import fetch, send
 from veracity.core.walks import Ask
 from veracity.engine.later import Later
-from veracity.engine.memory import ACTIVATIONS, MEMORY, Budget, Readings
+from veracity.engine.memory import ACTIVATIONS, EXPLAINED, MEMORY, Budget, Readings
 from veracity.engine.plan import Job
 from veracity.engine.preliminaries import LEARNT
 from veracity.engine.problem import AuditedModel, Problem
@@ -58,6 +58,12 @@ class Reader:
     def on(self, copy: nn.Module) -> Reader:
         """The same explainer on a copy of the model."""
         return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy, self.answers)
+
+    def by(self, explainer: Explainer | None) -> Reader:
+        """The same copy of the model, explained by another explainer."""
+        if explainer is self.explainer:
+            return self
+        return Reader(self.problem, self.name, explainer, self.budget, self.learnt, self.module, self.answers)
 
     def with_lesson(self, copy: int = 1, classes: Tensor | None = None) -> Reader:
         """This reader, after its explainer has learnt about this copy of the model, which has a number.
@@ -196,6 +202,8 @@ class Block:
         self.model, self.explainer, self.seed = problem.models[job.model], problem.explainers.get(job.explainer), problem.seed
         self.frame = self.explainer.frame if self.explainer else Frame.INPUT
         self.reader = Reader(problem, job.model, self.explainer, budget, learnt, answers=StoredAnswers(folder))
+        self.source = self.explainer if self.explainer is None or learner(self.explainer) else source_of(self.explainer)
+        """The explainer that is asked about the block; its explanations are then `finished`."""
         self.rows_each = self.reader.rows_each
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(list(self.job.samples))
@@ -266,20 +274,53 @@ class Block:
         name = self.problem.label(self.job.model)
         parts: list[Tensor] = [] if given is None else [given.maps_for(name, self.samples, self.targets.cpu()).to(self.x.values)]
 
+        reader = self.reader if request.smoothing is not None else self.reader.by(self.source)
+
         def some(part: slice) -> None:
             draws = Draws.of(self.seed, self.numbers[part])
-            parts.append(self.reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
+            parts.append(reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
+
+        def compute() -> Tensor:
+            self.budget.spend(len(self), self.rows_each * request.repeats, some)
+            return torch.cat(parts)
 
         if given is None and self.shares(request):
-            parts.append(self.explain_layer(lambda: self.reader, self.key))
-        elif given is None:
-            self.budget.spend(len(self), self.rows_each * request.repeats, some)
-        maps = torch.cat(parts)
+            maps = self.explain_layer(lambda: self.reader, self.key)
+        elif given is not None:
+            maps = torch.cat(parts)
+        else:
+            maps = compute() if request.smoothing is not None else self.finished(self.recall(self.key, compute))
         self.guard.check()
         if self.rows is None:
             self.later(partial(self.store_explanation, key, fetch(maps)))
         self.maps[key] = maps
         return maps
+
+    @cached_property
+    def kept_as(self) -> str | None:
+        """A hash of what explanations of the block by its source depend on, besides the weights and draws; None if nobody else asks for
+        them, or if they may depend on more."""
+        shared = self.problem.shared_sources.get(self.job.explainer)
+        if shared is None or self.problem.depends_on_batch(self.job.model, self.job.explainer):
+            return None
+        return fingerprint.of_json([shared, self.model.targets[self.samples].tolist(), self.seed, self.problem.precision])
+
+    def recall(self, key: str, compute: Callable[[], Tensor]) -> Tensor:
+        """The explanations of the block by its source, which explainers with the same source share; `key` names the weights and draws."""
+        if self.kept_as is None:
+            return compute()
+        found = EXPLAINED.recall(f"{key} {self.kept_as}", frozenset({"maps"}), lambda _: {"maps": compute()}, scope=self.key)
+        return found["maps"]
+
+    def knows(self, key: str) -> bool:
+        """Whether `recall` would compute nothing."""
+        return self.kept_as is not None and f"{key} {self.kept_as}" in EXPLAINED
+
+    def finished(self, maps: Tensor) -> Tensor:
+        """The explanations of the block from those of its source."""
+        if self.explainer is None or self.source is self.explainer:
+            return maps
+        return self.reader.blank(self.x, finished(self.explainer, maps, self.x.present).detach())
 
     def shares(self, request: Request) -> bool:
         """Whether the explainer shares its pass with those of other layers."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Explainer, Frame
+from veracity.core.explainers import Context, Explainer, Finisher, Frame
 from veracity.core.inputs import Inputs
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
@@ -21,7 +21,7 @@ from veracity.explain.wrapper import Wrapper
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class TopK(Wrapper):
+class TopK(Finisher, Wrapper):
     """Ones at the `k` largest numbers of another explanation and zeros elsewhere: what a list of the k most important words says.
 
     Of equal numbers the first ones count. Numbers that do not exist, as behind the end of a text, are never chosen; a sample with
@@ -46,10 +46,16 @@ class TopK(Wrapper):
         inner: Explainer = self.explainer
         return inner
 
+    @property
+    def source(self) -> Explainer:
+        return self.inner
+
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        maps = self.inner.explain(model, inputs, targets, context)
-        present = context.present if self.inner.frame is Frame.INPUT else None
-        return largest(maps, self.k, present if present is not None and present.shape == maps.shape else None)
+        return self.finish(self.inner.explain(model, inputs, targets, context), context.present)
+
+    def finish(self, maps: Tensor, present: Tensor | None) -> Tensor:
+        own = present is not None and self.inner.frame is Frame.INPUT and present.shape == maps.shape
+        return largest(maps, self.k, present if own else None)
 
     @classmethod
     def own_controls(

@@ -56,8 +56,9 @@ def sae_report(
         zeros = {
             layer: mean_loss(module, data, labels, skip, torch.zeros_like, layer) for layer in {one.layer for one in explainers.values()}
         }
+        qualities = dictionary_qualities(explainers, module, data, skip)
         for label, one in explainers.items():
-            found = dictionary_quality(one, module, data, skip)
+            found = qualities[label]
             decoded, zero = float("nan"), zeros[one.layer]
             if np.isfinite(found["explained_variance"]):
                 decoded = mean_loss(module, data, labels, skip, partial(decode, one.encoder), one.layer)
@@ -72,26 +73,46 @@ def decode(encoder: Encoder, h: Tensor) -> Tensor | None:
     return encoder.decode(encoder.encode(h))
 
 
-def dictionary_quality(explainer: SparseFeatures, module: nn.Module, data: Inputs, skip: int) -> dict[str, float]:
-    """Width, L0, explained variance, and the share of dead features."""
-    encoder: Encoder = explainer.encoder
-    tokens, active, rest = 0, 0.0, 0.0
-    fired, sums, squares = torch.zeros(0), torch.zeros(0), 0.0
-    for part in torch.arange(data.size()).split(ROWS):
+def dictionary_qualities(
+    explainers: Mapping[str, SparseFeatures], module: nn.Module, data: Inputs, skip: int
+) -> dict[str, dict[str, float]]:
+    """The quality of every dictionary by label; the layers of all are read in one pass."""
+    found = {label: Quality(one) for label, one in explainers.items()}
+    layers = list(dict.fromkeys(one.layer for one in explainers.values()))
+    for part in torch.arange(data.size()).split(ROWS) if layers else ():
         x = samples_on(data, part, device_of(module))
-        h = kept_tokens(read_layers(module, [explainer.layer], x.values, x.structure)[explainer.layer], skip)
-        z = explainer.from_activations(h)
-        back = encoder.decode(z)
-        if not len(fired):
-            fired = torch.zeros(z.shape[1], dtype=torch.bool, device=z.device)
-            sums = torch.zeros(h.shape[1], dtype=torch.float64, device=h.device)
-        tokens, active, fired = tokens + len(h), active + float((z != 0).sum()), fired | (z != 0).any(0)
-        sums, squares = sums + h.double().sum(0), squares + float(h.double().square().sum())
-        rest = rest + float((h - back).double().square().sum()) if back is not None else np.nan
-    whole = squares - float(sums.square().sum()) / max(tokens, 1)
-    dead = float((~fired).float().mean())
-    variance = 1.0 - rest / whole if whole > 0 else np.nan
-    return {"width": len(fired), "l0": active / max(tokens, 1), "explained_variance": variance, "dead": dead, "tokens": tokens}
+        read = {name: kept_tokens(one, skip) for name, one in read_layers(module, layers, x.values, x.structure).items()}
+        for one in found.values():
+            one.see(read[one.explainer.layer])
+    return {label: one.columns() for label, one in found.items()}
+
+
+class Quality:
+    """What one dictionary makes of tokens: how many features fire, how much of the variance they explain, which never fire."""
+
+    def __init__(self, explainer: SparseFeatures) -> None:
+        self.explainer = explainer
+        self.tokens, self.active, self.rest, self.squares = 0, 0.0, 0.0, 0.0
+        self.fired, self.sums = torch.zeros(0), torch.zeros(0)
+
+    def see(self, h: Tensor) -> None:
+        """Count in the activations (tokens, d) of some tokens."""
+        encoder: Encoder = self.explainer.encoder
+        z = self.explainer.from_activations(h)
+        back, fires = encoder.decode(z), z != 0
+        if not len(self.fired):
+            self.fired = torch.zeros(z.shape[1], dtype=torch.bool, device=z.device)
+            self.sums = torch.zeros(h.shape[1], dtype=torch.float64, device=h.device)
+        self.tokens, self.active, self.fired = self.tokens + len(h), self.active + float(fires.sum()), self.fired | fires.any(0)
+        self.sums, self.squares = self.sums + h.double().sum(0), self.squares + float(h.double().square().sum())
+        self.rest = self.rest + float((h - back).double().square().sum()) if back is not None else np.nan
+
+    def columns(self) -> dict[str, float]:
+        """Width, L0, explained variance, and the share of dead features."""
+        whole = self.squares - float(self.sums.square().sum()) / max(self.tokens, 1)
+        dead, variance = float((~self.fired).float().mean()), 1.0 - self.rest / whole if whole > 0 else np.nan
+        l0 = self.active / max(self.tokens, 1)
+        return {"width": len(self.fired), "l0": l0, "explained_variance": variance, "dead": dead, "tokens": self.tokens}
 
 
 def kept_mask(found: Activations, skip: int) -> Tensor:
@@ -137,8 +158,8 @@ def cross_entropy(scores: Tensor, x: Signals, labels: Tensor | None, real: Tenso
         return 0.0, 0
     ids = x.structure[0]
     follows = (torch.ones_like(ids, dtype=torch.bool) if real is None else real)[:, 1:]
-    lost = functional.cross_entropy(scores[:, :-1].transpose(1, 2).double(), ids[:, 1:], reduction="none")
-    return float(lost[follows].sum()), int(follows.sum())
+    lost = functional.cross_entropy(scores[:, :-1][follows].double(), ids[:, 1:][follows], reduction="sum")
+    return float(lost), int(follows.sum())
 
 
 def sparsity_correlation(

@@ -15,7 +15,7 @@ from veracity.engine.executors.cluster import Ray
 from veracity.engine.executors.local import UNGUARDED, WorkerPool
 from veracity.engine.later import Later
 from veracity.engine.loop import JobRunner
-from veracity.engine.memory import ACTIVATIONS
+from veracity.engine.memory import ACTIVATIONS, EXPLAINED
 from veracity.engine.perturbation.refits import COPIES
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress
@@ -40,6 +40,7 @@ class Inline(Executor):
             COPIES.forget()
             forget_copies()
             ACTIVATIONS.forget()
+            EXPLAINED.forget()
 
 
 @EXECUTORS.add

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 import torch
@@ -59,11 +59,19 @@ class Perturbation(ABC, Generic[S]):
         tally.worst.clear()  # holds inputs and explanations of the whole block
         return [partial(tally.lines, cell, worst) for cell, worst in zip(self.cells, shown, strict=True)]
 
-    @property
+    @cached_property
     def own_length(self) -> OwnValues | None:
-        """What exists of samples of different lengths; None if all have the same, or if other samples take their place."""
+        """What exists of samples of different lengths; None if all have the same, if other samples take their place, or if nothing that
+        scores read is as long as its sample."""
         present, space = self.block.x.present, self.space
         if present is None or isinstance(space, SampleSpace):
+            return None
+        as_long = (
+            self.block.frame is Frame.INPUT
+            or isinstance(space, InputSpace)
+            or any(Reads.INPUT in cell.before | cell.after for cell in self.cells)
+        )
+        if not as_long and bool(present.flatten(1).any(1).all()):
             return None
         return OwnValues(present, space.levels_of(present) if isinstance(space, OwnLength) else None, self.block.frame)
 

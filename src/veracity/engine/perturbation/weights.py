@@ -33,7 +33,7 @@ from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.measure.rank import ranked_once
 from veracity.perturb.weights import WeightNoise
-from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stack
+from veracity.perturb.weights.copies import Pairs, Remembered, at_once, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
 GAINING = frozenset({"cuda"})
@@ -48,7 +48,8 @@ class WeightPerturbation(Perturbation[WeightSpace]):
     def __init__(self, block: Block, cells: Sequence[Cell], space: WeightSpace, before: Readings) -> None:
         super().__init__(block, cells, space, before)
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
-        self.form = form_of(block.reader, self.request) if Reads.EXPLANATION in self.after else None
+        self.form = form_of(block.reader.by(block.source), self.request) if Reads.EXPLANATION in self.after else None
+        self.drawn = fingerprint.of_json(self.request.spec())
         self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
         self.mapping = self.request.smoothing is None
 
@@ -58,26 +59,47 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             return super().measure()
 
     def observe(self, ask: Ask, see: See) -> None:
-        """Some copies at a time; the ask goes copy by copy through all samples, in their order."""
+        """Some copies at a time; the ask goes copy by copy through all samples, in their order.
+
+        Samples of one length are compared together: where there are many lengths, scores see the readings of several copies at once.
+        """
         block, count = self.block, len(self.block)
         every = [(int(draw), int(level)) for draw, level in ask.element[::count]]
-        some = block.copies.at_once(block.x.values)
+        some = at_once(block.model.module, block.x.values)
+        together = 1 if self.own_length is None else at_once(block.model.module, block.x.values, most=None)
+        read: list[Readings] = []
         for first in range(0, len(every), some):
             pairs, part = every[first : first + some], slice(first * count, (first + some) * count)
             found = self.read(pairs, ask[part])
-            for number, (_, level) in enumerate(pairs):
-                here = slice((first + number) * count, (first + number + 1) * count)
-                after = {what: value[number * count : (number + 1) * count] for what, value in found.items()}
-                self.see_copy(ask[here].element, level, after, partial(see, here))
+            for number in range(len(pairs)):
+                read.append({what: value[number * count : (number + 1) * count] for what, value in found.items()})
+                last = first + number + 1
+                if len(read) == together or last == len(every):
+                    here = slice((last - len(read)) * count, last * count)
+                    self.see_copies(ask[here].element, [level for _, level in every[last - len(read) : last]], read, partial(see, here))
+                    read = []
 
-    def see_copy(self, element: Tensor, level: int, after: Readings, see: Callable[[Pair], None]) -> None:
-        """Hand on the readings of one copy beside those of the model itself, which stay the same tensors, so that they are ranked once."""
-        before, maps, base = dict(self.before), after.get(Reads.EXPLANATION), self.before.get(Reads.EXPLANATION)
-        if maps is not None and base is not None and self.last is not None:
-            before[Reads.EXPLANATION], self.last = compared_with(self.space, level, base, self.last, maps)
-        targets = self.block.targets
-        pair = pair_of(self.space, element, Reading(targets, before), Reading(targets, after), self.block.frame)
-        see(replace(pair, start=base))
+    def see_copies(self, element: Tensor, levels: Sequence[int], after: Sequence[Readings], see: Callable[[Pair], None]) -> None:
+        """Hand on the readings of some copies beside those of the model itself, which for one copy stay the same tensors, so that they
+        are ranked once."""
+        base, compared = self.before.get(Reads.EXPLANATION), list[Tensor]()
+        for level, found in zip(levels, after, strict=True):
+            maps = found.get(Reads.EXPLANATION)
+            if maps is not None and base is not None and self.last is not None:
+                earlier, self.last = compared_with(self.space, level, base, self.last, maps)
+                compared.append(earlier)
+
+        def joined(parts: Sequence[Tensor]) -> Tensor:
+            return parts[0] if len(parts) == 1 else torch.cat([part.to(parts[0].device) for part in parts])
+
+        copies = len(levels)
+        before = {what: joined([value] * copies) for what, value in self.before.items() if what is not Reads.EXPLANATION or not compared}
+        if compared:
+            before[Reads.EXPLANATION] = joined(compared)
+        read = {what: joined([found[what] for found in after]) for what in after[0]}
+        targets = joined([self.block.targets] * copies)
+        pair = pair_of(self.space, element, Reading(targets, before), Reading(targets, read), self.block.frame)
+        see(replace(pair, start=None if base is None else joined([base] * copies)))
 
     def read(self, pairs: Pairs, ask: Ask) -> Readings:
         """The readings of these copies."""
@@ -116,21 +138,31 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         silent = self.blank(frozenset({Reads.EXPLANATION}))
         parts: dict[int, Tensor] = {}
         asked = [number for number, (_, level) in enumerate(pairs) if not silent or self.space.explains(level)]
-        self.learn_together([pairs[number] for number in asked])
-        for first in range(0, len(asked), together):
-            some = asked[first : first + together]
+        plain = self.request.smoothing is None and not block.shares(self.request)
+        keys = {number: f"{self.key} {pairs[number]} {self.drawn}" for number in asked}
+        unknown = [number for number in asked if not (plain and block.knows(keys[number]))]
+        self.learn_together([pairs[number] for number in unknown])
+        for first in range(0, len(unknown), together):
+            some = unknown[first : first + together]
             maps = self.stacked([pairs[number] for number in some]) if len(some) > 1 else None
             if maps is not None:
                 parts |= zip(some, maps.split(count), strict=True)
-                continue
-            for number in some:
-                if block.shares(self.request):
-                    own = partial(copy, number)
-                    parts[number] = block.explain_layer(own, f"{self.key} {pairs[number]}", weight(block.reader.cost))
-                    continue
-                here = slice(number * count, (number + 1) * count)
-                reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
-                parts[number] = block.explain_with(reader, self.request, ask[here])
+
+        def explain(number: int) -> Tensor:
+            here = slice(number * count, (number + 1) * count)
+            reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
+            return block.explain_with(reader.by(block.source) if plain else reader, self.request, ask[here])
+
+        for number in asked:
+            if block.shares(self.request):
+                parts[number] = block.explain_layer(partial(copy, number), f"{self.key} {pairs[number]}", weight(block.reader.cost))
+            elif plain:
+                if block.knows(keys[number]):
+                    block.advance(count * weight(block.reader.cost))
+                known = partial(parts.__getitem__, number) if number in parts else partial(explain, number)
+                parts[number] = block.finished(block.recall(keys[number], known))
+            else:
+                parts[number] = explain(number)
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
 
     def taught(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Reader:

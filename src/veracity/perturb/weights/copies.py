@@ -73,14 +73,6 @@ class ScratchModel:
         found.changed = set()
         return found
 
-    def at_once(self, x: Tensor, most: int = MOST_BYTES) -> int:
-        """The number of copies that are made, and read on these samples, at once: weights, rows and explanations are bounded.
-
-        Per copy, explanations take about six times the memory of the inputs: they are compared in double precision, in pairs.
-        """
-        size = sum(value.nbytes for value in self.own.values())
-        return max(1, min(most // max(size, 1), MOST_ROWS // max(len(x), 1), MOST_BYTES // max(6 * x.nbytes, 1)))
-
     @torch.no_grad()
     def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:
         """The parameters and buffers that change in any copy, by name, each (copies, ...)."""
@@ -113,6 +105,19 @@ class ScratchModel:
             torch._foreach_copy_(here, [*(self.own[name] for name in back), *(values[number] for values in weights.values())])
         self.changed = set(weights)
         return self.scratch
+
+
+def at_once(model: nn.Module, x: Tensor, most: int | None = MOST_BYTES) -> int:
+    """The number of copies that are made, and read on these samples, at once: weights, rows and explanations are bounded.
+
+    With `most` None the weights do not count. Per copy, explanations take about six times the memory of the inputs: they are compared in
+    double precision, in pairs.
+    """
+    rows = max(1, min(MOST_ROWS // max(len(x), 1), MOST_BYTES // max(6 * x.nbytes, 1)))
+    if most is None or rows == 1:
+        return rows
+    size = sum(value.nbytes for value in (*model.parameters(), *model.buffers()))
+    return max(1, min(most // max(size, 1), rows))
 
 
 LATEST: list[ScratchModel] = []
