@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Explainer
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
+from veracity.engine.memory import forget_outputs
 from veracity.explain import Precomputed, TopK
 from veracity.explain.sparse import (
     Activations,
@@ -323,6 +325,36 @@ def test_layers_share_a_pass(tmp_path: Path) -> None:
         alone, one = run(layer, [layer])
         assert both[layer] == alone[layer]
         assert passes - one <= 2  # the trial of the second explainer
+
+
+def test_the_pass_that_reads_a_layer_shows_the_outputs_too(tmp_path: Path) -> None:
+    """One pass for the model and one for each of its copies; the numbers are those with a pass of its own for the outputs."""
+    x, calls, model = normal(6, 3, 4), [], Tokens().eval()
+    score = FastGEF(measure=cosine_distance, normalise=False, sigma=0.5, draws=2)
+
+    def run(name: str, explainer: SparseFeatures) -> Any:
+        audit = Audit(models={"net": model}, inputs=x, explainers={"e": explainer}, scores=[score], controls=False, companions=False)
+        forget_outputs()
+        handle = model.register_forward_pre_hook(lambda *_given: calls.append(1))
+        before = len(calls)
+        audit.prepare()
+        prepared = len(calls) - before
+        found = audit.run(tmp_path / name, progress=False)
+        handle.remove()
+        return found.series[0].per_sample, len(calls) - before - 2 * prepared
+
+    together, passes = run("together", features())
+    apart, more = run("apart", Apart(encoder=features().encoder, layer=features().layer))
+    assert passes == 1 + 2 * score.steps
+    assert more == 2 * passes
+    np.testing.assert_array_equal(together, apart)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apart(SparseFeatures):
+    """The same features by an explainer that shares its pass with nothing."""
+
+    place = None
 
 
 def test_cosine_distance() -> None:

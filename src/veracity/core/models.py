@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import deepcopy
 from difflib import get_close_matches
@@ -148,16 +148,17 @@ def extendable(model: nn.Module) -> Extendable | None:
 
 def layer_of(model: nn.Module, name: str) -> nn.Module:
     """The submodule of this dotted name; raises with a suggestion if there is none."""
+    if isinstance(name, str) and name:
+        with suppress(AttributeError):
+            return unwrap(model).get_submodule(name)
     layers: dict[str, nn.Module] = dict(unwrap(model).named_modules())
     if not isinstance(name, str):
         raise InputError(f"A layer is given by its name, such as '{list(layers)[-1]}', not as {type(name).__name__}.")
     if len(layers) == 1 and getattr(unwrap(model), "layers", True) is False:
         raise InputError(f"{getattr(unwrap(model), 'title', 'The model')} has no layers: leave out what names the layer '{name}'.")
-    if name not in layers or name == "":
-        near = get_close_matches(name, [key for key in layers if key], n=1, cutoff=0.3)
-        hint = f". Did you mean '{near[0]}'?" if near else f": choose one of {listed([key for key in layers if key])}."
-        raise InputError(f"The model has no layer '{name}'{hint}")
-    return layers[name]
+    near = get_close_matches(name, [key for key in layers if key], n=1, cutoff=0.3)
+    hint = f". Did you mean '{near[0]}'?" if near else f": choose one of {listed([key for key in layers if key])}."
+    raise InputError(f"The model has no layer '{name}'{hint}")
 
 
 def word_embedding(model: nn.Module) -> nn.Embedding:

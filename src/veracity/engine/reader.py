@@ -105,6 +105,11 @@ class Reader:
             found[Reads.REPRESENTATION] = x.through(LayerScores(self.module, layer))
         return found
 
+    def shown_by(self, scores: Tensor) -> Readings:
+        """The outputs that are known with the scores of some rows."""
+        whole = self.view is self.module and self.decisions is self.module
+        return {Reads.SCORES: scores, **({Reads.OUTPUT: self.outputs_are.read(scores)} if whole else {})}
+
     def explanation(
         self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing | None = None, original: Tensor | None = None
     ) -> Tensor:
@@ -229,15 +234,19 @@ class Block:
     def read(self, what: frozenset[Reads], request: Request) -> Readings:
         """The wanted readings of the unperturbed block, and always its inputs."""
         found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
+        if Reads.EXPLANATION in what:  # first, since its pass may show the outputs too
+            found[Reads.EXPLANATION] = self.explanation(request)
         if wanted := what & OUTPUTS:
             found |= self.own_outputs(wanted, request)
-        if Reads.EXPLANATION in what:
-            found[Reads.EXPLANATION] = self.explanation(request)
         return found
 
     def own_outputs(self, what: frozenset[Reads], request: Request) -> Readings:
         """The outputs of the unperturbed model."""
-        return self.outputs(lambda: self.reader, what, request, fingerprint.of_json([self.key, request.layer]))
+        return self.outputs(lambda: self.reader, what, request, self.own_key(request))
+
+    def own_key(self, request: Request) -> str:
+        """What outputs of the unperturbed model depend on."""
+        return fingerprint.of_json([self.key, request.layer])
 
     def scores(self, request: Request) -> Tensor:
         """The scores (samples, K) of the unperturbed model, which explanations of all copies share."""
@@ -285,7 +294,7 @@ class Block:
             return torch.cat(parts)
 
         if given is None and self.shares(request):
-            maps = self.explain_layer(lambda: self.reader, self.key)
+            maps = self.explain_layer(lambda: self.reader, self.key, self.own_key(request))
         elif given is not None:
             maps = torch.cat(parts)
         else:
@@ -327,10 +336,11 @@ class Block:
         explainer = self.explainer
         return isinstance(explainer, LayerExplainer) and explainer.place is not None and request.smoothing is None
 
-    def explain_layer(self, reader: Callable[[], Reader], key: str, passes: int = 0) -> Tensor:
+    def explain_layer(self, reader: Callable[[], Reader], key: str, outputs: str | None, passes: int = 0) -> Tensor:
         """Explanations of the block by the activations of a layer; one pass reads the layers of all such explainers.
 
-        `key` names the model and its weights; `passes` is how many to report for each sample.
+        `key` names the model and its weights; the outputs that the pass shows are kept under the key `outputs`, if there is one. `passes`
+        is how many to report for each sample.
         """
         explainer = self.explainer
         if not isinstance(explainer, LayerExplainer):
@@ -339,13 +349,17 @@ class Block:
         layers = list(dict.fromkeys(one.layer for one in alike))
 
         def compute(_missing: frozenset[str]) -> dict[str, Tensor]:
-            view, parts = reader().view, list[dict[str, Tensor]]()
+            model, parts, seen = reader(), list[dict[str, Tensor]](), list[Tensor]()
 
             def some(part: slice) -> None:
-                x = self.x[part]
-                parts.append(explainer.activations(view, layers, x.values, x.structure))
+                x, recorder = self.x[part], ScoreRecorder(model.view, follow=False)
+                parts.append(explainer.activations(recorder, layers, x.values, x.structure))
+                seen.extend([recorder.scores(len(x))] if explainer.local and outputs is not None else [])
 
             self.budget.spend(len(self), 1, some)
+            if seen and outputs is not None:
+                shown = model.shown_by(torch.cat(seen))
+                MEMORY.recall(outputs, frozenset(shown), lambda missing: {one: shown[one] for one in missing})
             return {layer: torch.cat([part[layer] for part in parts]) for layer in layers}
 
         found = ACTIVATIONS.recall(f"{key} {explainer.place} {layers}", frozenset({explainer.layer}), compute, scope=self.key)

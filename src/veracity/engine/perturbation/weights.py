@@ -112,6 +112,8 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             return self.block.reader.on(self.block.copies.become(made, number))
 
         found: Readings = {}
+        if Reads.EXPLANATION in self.after:  # first, since its pass may show the outputs too
+            found[Reads.EXPLANATION] = self.explanations(pairs, ask, copy)
         if wanted := self.after & OUTPUTS:
             silent = self.blank(wanted)
             outputs = [
@@ -120,9 +122,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 else self.block.outputs(partial(copy, number), wanted, self.request, f"{self.key} {pair}", passes=FORWARD)
                 for number, pair in enumerate(pairs)
             ]
-            found = {one: torch.cat([output[one].to(self.block.device) for output in outputs]) for one in wanted}
-        if Reads.EXPLANATION in self.after:
-            found[Reads.EXPLANATION] = self.explanations(pairs, ask, copy)
+            found |= {one: torch.cat([output[one].to(self.block.device) for output in outputs]) for one in wanted}
         return found
 
     def blank(self, what: frozenset[Reads]) -> Readings:
@@ -155,7 +155,9 @@ class WeightPerturbation(Perturbation[WeightSpace]):
 
         for number in asked:
             if block.shares(self.request):
-                parts[number] = block.explain_layer(partial(copy, number), f"{self.key} {pairs[number]}", weight(block.reader.cost))
+                key = f"{self.key} {pairs[number]}"
+                shown = key if self.after & OUTPUTS and self.space.answers(pairs[number][1]) else None
+                parts[number] = block.explain_layer(partial(copy, number), key, shown, weight(block.reader.cost))
             elif plain:
                 if block.knows(keys[number]):
                     block.advance(count * weight(block.reader.cost))

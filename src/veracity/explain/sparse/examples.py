@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TEXTS, ROWS = 128, 16
 """How many texts are searched, and how many go through the model at once, or fewer if they do not fit."""
+KEPT = 1 << 28
+"""Up to so many bytes of activations are kept for the second look at the texts; the others are read again."""
 FAINT = 0.1
 """A text in which a feature fires less than this share of its largest activation is not shown."""
 BEFORE, AFTER = 14, 4
@@ -38,11 +40,15 @@ def top_features(
         return {}
     rows = torch.arange(min(TEXTS, inputs.size()))
     tallies = {label: Tally(one) for label, one in explainers.items()}
+    layers = list(dict.fromkeys(one.layer for one in explainers.values()))
+    kept: dict[int, dict[str, Activations]] = {}
     for see in (Tally.count, Tally.follow):
         with evaluating(model):
-            for part in rows.split(min(ROWS, batch)):
+            for number, part in enumerate(rows.split(min(ROWS, batch))):
                 x = samples_on(inputs, part, device_of(model))
-                found = read_layers(model, [one.layer for one in explainers.values()], x.values, x.structure)
+                found = kept[number] if number in kept else read_layers(model, layers, x.values, x.structure)
+                if len(kept) == number and (number + 1) * sum(one.values.nbytes for one in found.values()) <= KEPT:
+                    kept[number] = found
                 for one in tallies.values():
                     see(one, found[one.explainer.layer], x.structure[1].cpu())
         for one in tallies.values():
