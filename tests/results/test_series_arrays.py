@@ -18,7 +18,7 @@ from veracity import Audit, Result
 from veracity.core.errors import StoreError
 from veracity.engine.store.folder import COLUMNS
 from veracity.results import run as runs
-from veracity.results.series import Arrays, Held, gather
+from veracity.results.series import Arrays, Held, dense, gather
 
 NAMES = ("distortion", "value")
 
@@ -39,7 +39,7 @@ def test_cells_are_gathered_as_a_dictionary_would(data: st.DataObject) -> None:
     owner = {sample: data.draw(st.integers(0, 2)) for sample in range(13)}
     known = {place: float(number) for number, place in enumerate(every)}
     cells = [cell([(*place, value) for place, value in known.items() if owner[place[0]] == part]) for part in range(3)]
-    samples, measured, counts = gather(cells)
+    samples, measured, counts = gather(map(dense, cells))
     assert samples.tolist() == sorted({place[0] for place in every})
     for name in {place[3] for place in every}:
         for row, sample in enumerate(samples.tolist()):
@@ -58,7 +58,7 @@ def test_nothing_measured() -> None:
 
 def test_a_cell_that_claims_to_be_huge_is_refused() -> None:
     with pytest.raises(StoreError, match="too sparse"):
-        gather([cell([(0, 2**30, 2**30, "value", 1.0)])])
+        dense(cell([(0, 2**30, 2**30, "value", 1.0)]))
 
 
 def arrays(size: int) -> Arrays:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -39,9 +40,11 @@ from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
     Arrays,
     Held,
+    Part,
     Series,
     WorstPair,
     censored,
+    dense,
     derive,
     evaluations,
     gather,
@@ -74,6 +77,8 @@ NOTHING = Arrays(
 """What is known of a score before anything is measured."""
 HELD = 1 << 29
 """How many bytes of measurements are held at once; others are read again when they are asked for."""
+READERS = 3
+"""How many threads read cells."""
 MOST_ROWS = 1 << 27
 """The most measurements of one score of one subject that are read."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
@@ -474,19 +479,19 @@ class Result:
             raise unknown("score of this run", score, {one.score for one in self.series})
         return found
 
-    def _tables(self, keys: Sequence[str]) -> Iterator[pa.Table]:
-        """The cells of one series, one after the other; raises if they have too many rows to hold."""
+    def _parts(self, keys: Sequence[str]) -> Iterator[Part]:
+        """The cells of one series, read by some threads; raises if they have too many rows to hold."""
         left = MOST_ROWS
-        for key in keys:
-            table = self.folder.read_cell(key, NUMBERS)
-            left -= len(table)
-            if left < 0:
-                raise StoreError(f"The cells of one score in {self.path} have more than {MOST_ROWS:,} rows, too many to read.")
-            yield table
+        with ThreadPoolExecutor(READERS) as pool:
+            for part in pool.map(lambda key: dense(self.folder.read_cell(key, NUMBERS)), keys):
+                left -= part.lines
+                if left < 0:
+                    raise StoreError(f"The cells of one score in {self.path} have more than {MOST_ROWS:,} rows, too many to read.")
+                yield part
 
     def _arrays(self, score: str, keys: Sequence[str], lost: Mapping[int, str]) -> Arrays:
         """The numbers of one series."""
-        samples, measured, counts = gather(self._tables(keys))
+        samples, measured, counts = gather(self._parts(keys))
         try:
             values, per_sample, still, errors, remarks = derive(self.manifest["score_specs"][score], measured)
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:

@@ -317,12 +317,9 @@ class Part:
         return first.shape[1], first.shape[2]
 
 
-def gather(tables: Iterable[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
-    """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had.
-
-    Cells are read one after the other, and only their numbers are kept.
-    """
-    parts = [dense(table) for table in tables if len(table)]
+def gather(cells: Iterable[Part]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
+    """The cells of one score in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and the draws of each."""
+    parts = [part for part in cells if len(part.samples)]
     if not parts:
         return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)
     parts.sort(key=lambda part: int(part.samples[0]))
@@ -358,6 +355,8 @@ def merge(whole: Array, here: Any, table: Array) -> None:
 
 def dense(cell: pa.Table) -> Part:
     """The rows of one cell as arrays."""
+    if not len(cell):
+        return Part(np.zeros(0, np.int64), {}, np.zeros(0, np.int64), 0)
     sample, draw, level, value = (cell[name].to_numpy() for name in ("sample", "draw", "level", "value"))
     what = cell["quantity"].combine_chunks()
     codes, names = what.indices.to_numpy(), what.dictionary.to_pylist()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ class Packs:
         self._places: dict[str, tuple[str, int]] = {}
         self._needs: dict[str, list[Place]] = {}
         self._open: tuple[str, pq.ParquetFile] | None = None
+        self._lock = Lock()
 
     def cells(self) -> dict[str, tuple[str, int]]:
         """The pack and the row group of every packed cell that has no file of its own; lists are read again only if there are others."""
@@ -73,6 +75,11 @@ class Packs:
         if place is None:
             return None
         key, number = place
+        with self._lock:  # readers have several threads
+            return self.row_group(key, number, form)
+
+    def row_group(self, key: str, number: int, form: pa.Schema) -> pa.Table | None:
+        """One cell of a pack; the last pack stays open."""
         if self._open is None or self._open[0] != key:
             if (data := self.records.get(PACKED, key)) is None:
                 return None
