@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from small import series_inputs, small_net
 from veracity import Audit, Result, perturb
-from veracity.core.errors import Note
+from veracity.core.errors import Note, StoreError
 from veracity.engine.store import RunFolder, packs
 from veracity.engine.store.writers import hold
 from veracity.walk import MonteCarlo
@@ -129,3 +134,78 @@ def test_packing_needs_many_cells(loose: Path) -> None:
     with hold(store.files):
         store.pack(store.manifest()["cells"])
     assert names(loose, "packed") == []
+
+
+def cell(folder: RunFolder, key: str, *values: float, failed: dict[int, str] | None = None) -> None:
+    """Store a cell with one value per sample."""
+    count = np.arange(len(values))
+    folder.write_cell(key, count, np.zeros_like(count), np.zeros_like(count), {"value": np.array(values)}, failed=failed)
+
+
+def values(folder: RunFolder, key: str) -> list[float]:
+    return list(folder.read_cell(key)["value"].to_pylist())
+
+
+def entries(*keys: str) -> list[dict[str, str]]:
+    return [{"key": key, "model": "m", "explainer": "e", "score": "s"} for key in keys]
+
+
+def test_a_cell_that_was_measured_again_replaces_the_packed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "LOOSE", 0)
+    for trial in range(4):  # whichever key of a pack sorts last
+        folder = RunFolder(str(tmp_path / str(trial)))
+        for key in ("a", "b"):
+            cell(folder, f"{key}{trial}", 1.0, 2.0)
+        folder.pack(entries(f"a{trial}", f"b{trial}"))
+        assert folder.finished() == {f"a{trial}", f"b{trial}"}  # which is remembered
+        cell(RunFolder(folder.root), f"a{trial}", 3.0, 4.0)
+        folder.pack(entries(f"a{trial}", f"b{trial}"))
+        assert names(tmp_path / str(trial), "cells") == []
+        for reader in (folder, RunFolder(folder.root)):
+            assert values(reader, f"a{trial}") == [3.0, 4.0]
+            assert values(reader, f"b{trial}") == [1.0, 2.0]
+
+
+def test_a_pack_ends_before_it_has_more_rows_than_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "LOOSE", 0)
+    monkeypatch.setattr(packs, "MOST", 5)
+    folder, keys = RunFolder(str(tmp_path / "run")), ["a", "b", "c"]
+    for key in keys:
+        cell(folder, key, 1.0, 2.0)
+    folder.pack(entries(*keys))
+    assert len(names(tmp_path / "run", "packed")) == 2
+    assert [values(RunFolder(folder.root), key) for key in keys] == [[1.0, 2.0]] * 3
+
+
+def test_a_kill_between_two_lists_loses_only_what_they_disagree_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "LOOSE", 0)
+    folder = RunFolder(str(tmp_path / "run"))
+    for key in ("a", "b"):
+        cell(folder, key, 1.0)
+    folder.pack(entries("a", "b"))
+    (old,) = (tmp_path / "run" / "packs").iterdir()
+    before = old.read_bytes()
+    folder.packs.forget(["a"])
+    old.write_bytes(before)  # as if the process had ended before it was removed
+    again = RunFolder(folder.root)
+    again.mend()
+    assert again.finished() == {"b"}
+    assert values(again, "b") == [1.0]
+
+
+@pytest.mark.parametrize("content", [{"cells": [["a", [["cells", "x", "y"]]]]}, {"cells": 3}, [], {"cells": [["a"]]}])
+def test_a_list_of_another_form_names_no_cells(tmp_path: Path, content: Any) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.put(packs.PACKED, "k", b"", "parquet")
+    folder.put(packs.PACKS, "k", json.dumps(content).encode(), "json")
+    assert folder.finished() == set()
+
+
+def test_a_pack_without_the_columns_of_a_cell_is_refused(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"sample": [1]}), sink)
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.put(packs.PACKED, "k", sink.getvalue(), "parquet")
+    folder.packs.write_list("k", [("a", [])])
+    with pytest.raises(StoreError, match="holds no measurements"):
+        folder.read_cell("a")

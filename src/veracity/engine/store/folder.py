@@ -289,6 +289,7 @@ class RunFolder:
                 except (pa.ArrowException, OSError, ValueError, TypeError):  # somebody signed what no run writes
                     unreadable.append(place)
 
+        self.packs.settle()
         gone += self.records.mend(FOLDERS, seen)
         for place in unreadable:
             self.records.remove(place.kind, place.key)
@@ -363,7 +364,11 @@ class RunFolder:
 
     def cell_and_needs(self, key: str) -> tuple[pa.Table, list[Place]]:
         """A cell that has a file of its own, and the records that it needs."""
-        return self.read_cell(key), needs(pq.read_schema(io.BytesIO(self.records.get(CELLS, key) or b"")))
+        data = self.records.get(CELLS, key) or b""  # not what an older pack holds of the cell
+        try:
+            return measurements(data, COLUMNS), needs(pq.read_schema(io.BytesIO(data)))
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"The cell {key} in {self.root} holds no measurements: delete it and run the same command again.") from error
 
     def pack(self, cells: Iterable[Mapping[str, Any]]) -> None:
         """Put the cells of a manifest into few files, if there are many of them; only for the holder of the lock."""

@@ -20,14 +20,16 @@ import pyarrow.parquet as pq
 
 from veracity.core import fingerprint
 from veracity.core.errors import StoreError
-from veracity.engine.store.records import Damaged, Place, Records, open_parquet, parsed
+from veracity.engine.store.records import ROWS, Damaged, Place, Records, columns, open_parquet, parsed
 
 if TYPE_CHECKING:
     from veracity.engine.store.folder import RunFolder
 
 PACKED, PACKS, WORST = "packed", "packs", "worst"
-LOOSE, TOGETHER, BYTES = 2000, 4096, 32 << 20
-"""The number of cells above which they are packed; and the most cells and bytes of one pack."""
+LOOSE, TOGETHER, BYTES, MOST = 2000, 4096, 32 << 20, ROWS
+"""The number of cells above which they are packed; and the most cells, bytes and rows of one pack."""
+Listed = list[tuple[str, list[list[str]]]]
+"""The cells of a pack in the order of their row groups, "" for one that does not count any more, and the records that each needs."""
 SHOWN = 16
 """Of how many cells of one score and subject the worst pairs are kept."""
 
@@ -62,11 +64,11 @@ class Packs:
         self.cells()
         return self._needs
 
-    def list_of(self, key: str) -> list[tuple[str, list[list[str]]]]:
+    def list_of(self, key: str) -> Listed:
         """The cells of a pack with what they need; nothing if the list is damaged, so that its cells are measured again."""
         try:
-            return [(str(cell), list(needs)) for cell, needs in parsed(self.records.get(PACKS, key) or b"{}")["cells"]]
-        except (Damaged, ValueError, KeyError, TypeError):
+            return listed_in(self.records.get(PACKS, key) or b"{}")
+        except Damaged:
             return []
 
     def read(self, cell: str, form: pa.Schema) -> pa.Table | None:
@@ -84,10 +86,7 @@ class Packs:
             if (data := self.records.get(PACKED, key)) is None:
                 return None
             self._open = key, open_parquet(data)
-        file = self._open[1]
-        if number >= file.num_row_groups:
-            raise pa.ArrowInvalid(f"there is no row group {number}")
-        return file.read_row_group(number, form.names, use_threads=False)
+        return columns(self._open[1], form.names, number)
 
     def forget(self, cells: Iterable[str]) -> None:
         """Leave cells out of their lists, so that they are measured again."""
@@ -97,9 +96,37 @@ class Packs:
             self.write_list(key, kept)
         self._known = None
 
+    def forget_elsewhere(self, cells: Iterable[str], pack: str) -> None:
+        """Leave cells out of the lists of all other packs, which hold what was measured before."""
+        newer = set(cells)
+        for key in self.records.keys(PACKS) - {pack}:
+            before = self.list_of(key)
+            if any(cell in newer for cell, _ in before):
+                self.write_list(key, [("", []) if cell in newer else (cell, needs) for cell, needs in before])
+        self._known = None
+
+    def settle(self) -> None:
+        """Of two lists of one pack, which a writer leaves that is killed between writing one and removing the other, only cells that
+        both name count."""
+        for key, names in self.records.listed(PACKS).items():
+            found = [listed_in(data) for name in names if (data := self.records.intact(PACKS, name)) is not None]
+            if len(found) > 1:
+                self.write_list(
+                    key, [first if all(one == first for one in rest) else ("", []) for first, *rest in zip(*found, strict=False)]
+                )
+        self._known = None
+
     def write_list(self, key: str, cells: Sequence[tuple[str, list[list[str]]]]) -> None:
         """Write the list of a pack."""
         self.records.put(PACKS, key, json.dumps({"cells": cells}).encode(), "json")
+
+
+def listed_in(data: bytes) -> Listed:
+    """The cells that a list names, with what they need; nothing if it has another form."""
+    try:
+        return [(str(cell), [[str(kind), str(name)] for kind, name in needs]) for cell, needs in parsed(data)["cells"]]
+    except (ValueError, KeyError, TypeError):
+        return []
 
 
 def pack(folder: RunFolder, cells: Iterable[Mapping[str, Any]], form: pa.Schema, encoding: Mapping[str, Any]) -> None:
@@ -118,6 +145,7 @@ def pack(folder: RunFolder, cells: Iterable[Mapping[str, Any]], form: pa.Schema,
             key = fingerprint.of_json([PACKED, part])
             folder.put(PACKED, key, data, "parquet")
             folder.packs.write_list(key, [(name, [[one.kind, one.key] for one in mine]) for name, mine in zip(part, kept, strict=True)])
+            folder.packs.forget_elsewhere(part, key)
             for done in part:
                 folder.records.remove("cells", done)
                 if done not in shown:
@@ -130,17 +158,21 @@ def packed(
     """Cells as packs: their keys, the file, and what each of them needs."""
     sink, part, needs = io.BytesIO(), list[str](), list[list[Place]]()
     writer = pq.ParquetWriter(sink, form, **encoding)
-    for place, key in enumerate(keys):
+    rows = 0
+    for key in keys:
         table, mine = folder.cell_and_needs(key)
+        if part and (len(part) >= TOGETHER or sink.tell() >= BYTES or rows + len(table) > MOST):
+            writer.close()
+            yield part, sink.getvalue(), needs
+            sink, part, needs, rows = io.BytesIO(), [], [], 0
+            writer = pq.ParquetWriter(sink, form, **encoding)
         writer.write_table(table, row_group_size=max(1, len(table)))
         part.append(key)
         needs.append(mine)
-        if len(part) >= TOGETHER or sink.tell() >= BYTES or place == len(keys) - 1:
-            writer.close()
-            yield part, sink.getvalue(), needs
-            sink, part, needs = io.BytesIO(), [], []
-            writer = pq.ParquetWriter(sink, form, **encoding)
+        rows += len(table)
     writer.close()
+    if part:
+        yield part, sink.getvalue(), needs
 
 
 def worst_of(folder: RunFolder, keys: Sequence[str]) -> set[str]:

@@ -124,13 +124,17 @@ def open_parquet(data: bytes, rows: int = ROWS) -> pq.ParquetFile:
     return file
 
 
-def columns(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table:
-    """Some columns of an open file; raises an ArrowException where one is missing or there are several of a name."""
+def columns(file: pq.ParquetFile, names: Sequence[str], group: int | None = None) -> pa.Table:
+    """Some columns of an open file, or of one row group; raises an ArrowException where one is missing or there are several of a name."""
     found = file.schema_arrow.names
     wrong = next((name for name in names if found.count(name) != 1), None)
     if wrong is not None:
         raise pa.ArrowInvalid(f"there is not one column '{wrong}'")
-    return file.read(list(names), use_threads=False)
+    if group is None:
+        return file.read(list(names), use_threads=False)
+    if group >= file.num_row_groups:
+        raise pa.ArrowInvalid(f"there is no row group {group}")
+    return file.read_row_group(group, list(names), use_threads=False)
 
 
 def measurements(data: bytes, form: pa.Schema) -> pa.Table:
