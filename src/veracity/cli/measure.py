@@ -131,7 +131,7 @@ def audit(
             result = asked.run(folder, workers=crew, executor=chosen, batch=batch, memory=budget, shard=shard)
         if shard is not None:
             took = time.perf_counter() - started
-            Console().print(f"Shard {shard}: {took:.0f} s. {result.progress.sentence()} At the end: veracity join {folder}", soft_wrap=True)
+            Console().print(f"Shard {shard} has ended after {took:.0f} s. When all shards have: veracity join {folder}", soft_wrap=True)
             return
         write_report(result, folder)
         finish(result, folder, started)
