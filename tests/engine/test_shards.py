@@ -180,6 +180,50 @@ def test_a_silent_shard_elsewhere_is_dead_after_a_while(place: str, quick: None,
         assert here.claim("ab1")
 
 
+def beat_elsewhere(member: Member) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shards, "this_machine", lambda: "another machine")
+        shards.Heart(member, 1).beat()
+
+
+@pytest.mark.parametrize("ahead", [40.0, -40.0])
+def test_ages_go_by_the_clock_of_the_folder(place: str, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead)
+    member = Member.new(place, Share(1, 2))
+    beat_elsewhere(member)
+    assert list(living(Files(place))) == [member.name]
+    assert Files(place).names("shards") == [f"{member.name}.json"]
+    with pytest.raises(StoreError, match="is being written by shard 1/2"), RunFolder(place).writing():
+        pass
+
+
+def test_a_silent_shard_is_dead_however_late_the_clock_of_this_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = time.time
+    member = Member.new(str(tmp_path), Share(1, 2))
+    beat_elsewhere(member)
+    before = clock() - 31
+    os.utime(tmp_path / f"shards/{member.name}.json", (before, before))
+    monkeypatch.setattr(time, "time", lambda: clock() - 40)
+    assert living(Files(str(tmp_path))) == {}
+
+
+def test_repair_beside_a_shard_that_was_taken_for_dead_spares_what_may_still_be_written(tmp_path: Path) -> None:
+    store = RunFolder(str(tmp_path))
+    store.establish()
+    member = Member.new(str(tmp_path), Share(1, 2))
+    beat_elsewhere(member)
+    (tmp_path / "cells").mkdir()
+    young, old = (tmp_path / f"cells/.{name}.parquet.0123abcd.part" for name in ("young", "old"))
+    for path in (young, old):
+        path.write_bytes(b"half")
+    before = time.time() - 31
+    os.utime(old, (before, before))
+    store.repair()
+    assert young.exists()
+    assert not old.exists()
+
+
 def test_auto_waits_for_a_shard_at_work_and_takes_its_jobs_over_when_it_dies(
     tmp_path: Path, quick: None, plain: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

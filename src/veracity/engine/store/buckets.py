@@ -7,9 +7,10 @@ first and then write, which is safe only as long as two writers do not start in 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -100,6 +101,17 @@ def listing(fs: Any, path: str, prefix: str = "") -> list[str]:
         page["ContinuationToken"] = answer["NextContinuationToken"]
 
 
+def clock(fs: Any, path: str) -> float:
+    """The time in seconds by the clock of S3."""
+    with explained(path):
+        return told_time(fs.call_s3("head_bucket", Bucket=fs.split_path(path)[0])).timestamp()
+
+
+def told_time(answer: Mapping[str, Any]) -> datetime:
+    """When S3 gave an answer, by its own clock."""
+    return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+
+
 def content(fs: Any, path: str) -> bytes:
     """A whole object in one request; s3fs would ask for its size first, to read parts of it side by side."""
     data: bytes = fs.cat_file(path, max_concurrency=1) if on_s3(fs) else fs.cat_file(path)
@@ -153,7 +165,6 @@ def seen(fs: Any, path: str) -> Seen | None:
                 return Seen(data, str(hash(data)), time.time() - fs.modified(path).timestamp())
             bucket, key, _ = fs.split_path(path)
             found = fs.call_s3("head_object", Bucket=bucket, Key=key)
-            clock = parsedate_to_datetime(found["ResponseMetadata"]["HTTPHeaders"]["date"])
-            return Seen(content(fs, path), found["ETag"], max(0.0, (clock - found["LastModified"]).total_seconds()))
+            return Seen(content(fs, path), found["ETag"], max(0.0, (told_time(found) - found["LastModified"]).total_seconds()))
     except FileNotFoundError:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 import uuid
 from contextlib import AbstractContextManager, nullcontext, suppress
 
@@ -144,6 +145,24 @@ class Files:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def now(self, folder: str) -> float:
+        """The time in seconds by the clock of the disk or bucket: that of a file written just now in an existing folder. If nothing can
+        be written there, it is the time of this machine.
+        """
+        path = self.folder(folder)
+        if not self.local and buckets.on_s3(self.fs):
+            return buckets.clock(self.fs, path)
+        probe = f"{folder}/.now.{uuid.uuid4().hex[:8]}.part".lstrip("/")
+        try:
+            with self.told(path):
+                self.fs.pipe_file(self.path(probe), b"now")
+            return self.written(probe) or time.time()
+        except (OSError, StoreError):
+            return time.time()
+        finally:
+            with suppress(OSError, StoreError):
+                self.remove(probe)
+
     def read(self, name: str, largest: int = LARGEST) -> bytes:
         """A whole file of at most `largest` bytes. On a disk it must be a regular file below the root: no pipe, device or link that
         leads out.
@@ -238,10 +257,12 @@ class Files:
         names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found}
         return {name for name in names if not TEMPORARY.fullmatch(name)}
 
-    def sweep(self, folder: str) -> None:
-        """Remove what a killed writer left half written, and nothing else."""
+    def sweep(self, folder: str, age: float = 0.0) -> None:
+        """Remove what a killed writer left half written, and nothing else; with an `age`, only what is older in seconds."""
         if self.local and os.path.isdir(path := self.folder(folder)):
-            for entry in os.scandir(path):
-                if entry.is_file() and TEMPORARY.fullmatch(entry.name):
-                    with suppress(FileNotFoundError):  # a reader may just have given it its name
+            left = [entry for entry in os.scandir(path) if entry.is_file() and TEMPORARY.fullmatch(entry.name)]
+            now = self.now(folder) if left and age else 0.0
+            for entry in left:
+                with suppress(FileNotFoundError):  # its writer may just have given it its name
+                    if not age or now - entry.stat().st_mtime > age:
                         os.unlink(entry.path)

@@ -14,7 +14,6 @@ import json
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -127,17 +126,19 @@ def signs(files: Files) -> dict[str, Sign]:
     return {name: sign for name in names if (sign := read_sign(files, name)) is not None}
 
 
-def alive(files: Files, name: str, sign: Sign | None, now: float | None = None) -> bool:
+def alive(files: Files, name: str, sign: Sign | None, now: float | None) -> bool:
     """Whether a shard is at work, as far as can be told; `now` is the time by the clock of the folder."""
     if sign is None or sign.gone:
         return False
     written = files.written(f"{SHARDS}/{name}.json")
-    return written is not None and (time.time() if now is None else now) - written <= DEAD
+    return written is not None and (files.now(SHARDS) if now is None else now) - written <= DEAD
 
 
 def living(files: Files, but: str = "") -> dict[str, Sign]:
     """The shards that are at work, by name."""
-    return {name: sign for name, sign in signs(files).items() if name != but and alive(files, name, sign)}
+    found = {name: sign for name, sign in signs(files).items() if name != but and not sign.gone}
+    now = files.now(SHARDS) if found else None
+    return {name: sign for name, sign in found.items() if alive(files, name, sign, now)}
 
 
 def in_words(found: Mapping[str, Sign]) -> str:
