@@ -130,6 +130,20 @@ def test_a_lease_of_another_machine_is_taken_over_only_after_it_expired(place: s
     assert RunFolder(place).writer() == ""
 
 
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_lease_whose_answer_was_lost_is_held(place: str, expired: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if expired:
+        gone = {"who": "process 1 on elsewhere", "machine": leases.this_machine(), "pid": 2**22 + 1}
+        Files(place).write("lock", json.dumps(gone).encode())
+    put = buckets.put_if
+    monkeypatch.setattr(buckets, "put_if", lambda *args, **condition: put(*args, **condition) and False)
+    with RunFolder(place).writing():
+        assert str(os.getpid()) in RunFolder(place).writer()
+        with pytest.raises(StoreError, match="is being written by process"), RunFolder(place).writing():
+            pass
+    assert RunFolder(place).writer() == ""
+
+
 def test_a_lease_is_renewed_and_one_that_was_taken_over_is_said_to_be_lost(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RENEW", 0.05)
     files = Files(place)

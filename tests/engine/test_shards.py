@@ -180,6 +180,38 @@ def test_a_silent_shard_elsewhere_is_dead_after_a_while(place: str, quick: None,
         assert here.claim("ab1")
 
 
+def lose_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A put that was done though its answer was lost: the store refuses the second try."""
+    create = Files.create
+
+    def refused(files: Files, name: str, data: bytes) -> bool:
+        create(files, name, data)
+        return False
+
+    monkeypatch.setattr(Files, "create", refused)
+
+
+def test_a_claim_whose_answer_was_lost_is_a_claim(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_answers(monkeypatch)
+    first, second = (Member.new(place, Share()) for _ in range(2))
+    with first.beating(), second.beating():
+        assert first.claim("ab1")
+        assert not second.claim("ab1")
+
+
+def test_of_two_claims_of_the_same_moment_one_counts(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Member.new(place, Share()) for _ in range(2))
+    with first.beating(), second.beating():
+        monkeypatch.setattr(Member, "latest", staticmethod(lambda files, key: None))
+        assert [first.claim("ab1"), second.claim("ab1")] == [True, False]
+
+
+def test_auto_measures_a_job_whose_claim_had_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_answers(monkeypatch)
+    result = run(tmp_path / "run", "auto", inputs=series_inputs(9), explainers=["gradient"], controls=False)
+    assert result.progress.pending == 0
+
+
 def beat_elsewhere(member: Member) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(shards, "this_machine", lambda: "another machine")

@@ -170,7 +170,14 @@ class Member:
         elif made is not None:
             return True
         number = 0 if made is None else int(made.rpartition(".")[2]) + 1
-        return files.create(f"{CLAIMS}/{key[:2]}/{key}.{number}", self.name.encode())
+        wanted = f"{CLAIMS}/{key[:2]}/{key}.{number}"
+        return files.create(wanted, self.name.encode()) or self.made(files, wanted)
+
+    def made(self, files: Files, claim: str) -> bool:
+        """Whether a claim that was there already is this shard's own: a store may lose its answer and refuse the second try."""
+        with suppress(FileNotFoundError):
+            return files.read(claim) == self.name.encode()
+        return False
 
     @staticmethod
     def latest(files: Files, key: str) -> str | None:
