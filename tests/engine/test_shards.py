@@ -212,6 +212,20 @@ def test_auto_measures_a_job_whose_claim_had_no_answer(tmp_path: Path, monkeypat
     assert result.progress.pending == 0
 
 
+@pytest.mark.parametrize("turn", ["²", "٣", "07", "-1", "x", ""])
+def test_names_that_no_shard_writes_are_no_claims(tmp_path: Path, turn: str) -> None:
+    member = Member.new(str(tmp_path), Share())
+    (tmp_path / "shards/claims/ab").mkdir(parents=True)
+    (tmp_path / f"shards/claims/ab/ab1.{turn}").write_text("another")
+    assert Member.latest(Files(member.root), "ab1") is None
+    assert member.owners({"ab1"}, {}) == {}
+
+
+def test_a_number_too_large_for_a_process_does_not_run() -> None:
+    assert not shards.runs(10**30)
+    assert shards.runs(os.getpid())
+
+
 def beat_elsewhere(member: Member) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(shards, "this_machine", lambda: "another machine")

@@ -97,7 +97,7 @@ def runs(pid: int) -> bool:
     """Whether a process of this machine runs."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a number too large for any process
         return False
     except OSError:
         return True
@@ -147,6 +147,17 @@ def in_words(found: Mapping[str, Sign]) -> str:
     return ", ".join(said) + (f" and {len(found) - 3} other shards" if len(found) > 3 else "")
 
 
+def turn_of(claim: str) -> int | None:
+    """The number at the end of a claim's name; None if a shard would not write it so.
+
+    >>> [turn_of(name) for name in ("ab1.0", "ab1.12", "ab1.02", "ab1.²", "ab1.x")]
+    [0, 12, None, None, None]
+    """
+    number = claim.rpartition(".")[2]
+    known = number.isascii() and number.isdecimal() and (number == "0" or number[0] != "0")
+    return int(number) if known else None
+
+
 @dataclass(frozen=True)
 class Member:
     """One shard of a folder. Worker processes of the shard have it too, to claim jobs in its name."""
@@ -182,9 +193,8 @@ class Member:
     @staticmethod
     def latest(files: Files, key: str) -> str | None:
         """The claim that counts for a job."""
-        found = [name for name in files.names(f"{CLAIMS}/{key[:2]}", f"{key}.") if name.rpartition(".")[2].isdigit()]
-        last = max(found, key=lambda name: int(name.rpartition(".")[2]), default=None)
-        return None if last is None else f"{CLAIMS}/{key[:2]}/{last}"
+        found = [turn for name in files.names(f"{CLAIMS}/{key[:2]}", f"{key}.") if (turn := turn_of(name)) is not None]
+        return f"{CLAIMS}/{key[:2]}/{key}.{max(found)}" if found else None
 
     def at_work(self, files: Files, owner: str) -> bool:
         """Whether the owner of a claim is alive, by the time of this shard's own last sign of life."""
@@ -196,9 +206,9 @@ class Member:
         files, last = Files(self.root), dict[str, int]()
         for folder in files.names(CLAIMS):
             for name in files.names(f"{CLAIMS}/{folder}"):
-                key, _, number = name.rpartition(".")
-                if key in keys and number.isdigit():
-                    last[key] = max(last.get(key, 0), int(number))
+                key, turn = name.rpartition(".")[0], turn_of(name)
+                if key in keys and turn is not None:
+                    last[key] = max(last.get(key, 0), turn)
         claims = {key: f"{key}.{highest}" for key, highest in last.items()}
         for key, claim in claims.items():
             if claim not in known:
