@@ -115,6 +115,32 @@ def test_join_says_which_shards_owe_what(tmp_path: Path) -> None:
     assert "shard 2/3" not in str(caught.value)
 
 
+def test_join_asks_for_one_more_shard_if_the_last_one_died_before_its_last_checks(
+    tmp_path: Path, plain: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Audit, "conclude", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", "auto")
+    store = RunFolder(str(tmp_path / "run"))
+    assert store.progress(store.manifest()).pending == 0
+    asked = r"is not complete: .* before it had checked and packed them. Run one more shard with shard='auto'$"
+    with pytest.raises(StoreError, match=asked):
+        joined(tmp_path / "run")
+    with store.writing("1/1"), pytest.raises(StoreError, match=r"shard 1/1 \(process .*\) is still checking and packing"):
+        joined(tmp_path / "run")
+    run(tmp_path / "run", "auto")
+    pd.testing.assert_frame_equal(joined(tmp_path / "run").table(), plain, check_exact=True)
+
+
+def test_join_takes_a_plain_run(tmp_path: Path) -> None:
+    run(tmp_path / "run", inputs=series_inputs(9), explainers=["gradient"], controls=False)
+    assert joined(tmp_path / "run").progress.pending == 0
+
+
 def test_join_waits_for_shards_at_work_and_a_plain_run_is_refused_beside_them(tmp_path: Path) -> None:
     run(tmp_path / "run", "2/3")
     member = Member.new(str(tmp_path / "run"), Share(3, 3))

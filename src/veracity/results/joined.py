@@ -15,7 +15,9 @@ NAMED = 5
 
 
 def joined(folder: str | Path) -> Result:
-    """The result of a run whose cells are all there, measured or recorded as failed; raises if shards are at work or cells are missing."""
+    """The result of a run whose cells are all there, measured or recorded as failed; raises if shards are at work, cells are missing, or
+    no shard came to the last checks.
+    """
     store = RunFolder(str(folder))
     manifest = store.manifest()
     state, working = store.progress(manifest), living(store.files)
@@ -23,13 +25,19 @@ def joined(folder: str | Path) -> Result:
     if working:
         who = f"{in_words(working)} {'is' if len(working) == 1 else 'are'}"
         raise StoreError(f"{store.root} is not complete: {who} still at work, and {share}: wait until every shard has ended.")
+    again = f": {state.command}" if state.command else " with shard='auto'"
+    seen = signs(store.files)
     missing = [cell for cell in manifest["cells"] if cell["key"] not in state.done and cell["key"] not in state.failures]
     if missing:
-        owed = debts(
-            [cell.get("base") or "" for cell in manifest["cells"]], [cell.get("base") or "" for cell in missing], signs(store.files)
-        )
-        again = f": {state.command}" if state.command else " with shard='auto'"
+        owed = debts([cell.get("base") or "" for cell in manifest["cells"]], [cell.get("base") or "" for cell in missing], seen)
         raise StoreError(f"{store.root} is not complete: {share}; {owed}. Run what is missing{again}")
+    if seen and not manifest.get("concluded"):
+        if state.writer:
+            raise StoreError(f"{store.root} is not complete: {state.writer} is still checking and packing the cells: wait for its end.")
+        raise StoreError(
+            f"{store.root} is not complete: {share}, but the last shard stopped before it had checked and packed them. "
+            f"Run one more shard{again}"
+        )
     return Result(str(folder))
 
 
