@@ -20,8 +20,9 @@ from cli.commands import code
 from engine import test_shards
 from small import series_inputs
 from veracity.core.errors import StoreError
-from veracity.engine.store import RunFolder, buckets, leases
+from veracity.engine.store import RunFolder, buckets, leases, shards
 from veracity.engine.store.files import Files
+from veracity.engine.store.shards import Member, Share
 from veracity.results import Result, joined
 
 s3fs = pytest.importorskip("s3fs")
@@ -91,6 +92,26 @@ def test_listings_grow_with_the_cells_and_not_with_their_square(place: str, monk
         result = run(f"{place}{samples}", samples=samples)
         listed.append(counts["requests and entries"] / len(result.manifest["cells"]))
     assert 0 < listed[1] <= listed[0]
+
+
+def test_claims_are_listed_at_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = Member.new(place, Share())
+    keys = [f"{number:02x}{number:04x}" for number in range(0, 256, 16)]
+    assert all(member.claim(key) for key in keys)
+    assert Files(place).create(f"shards/claims/00/{keys[0]}.1", b"another")
+    listed = []
+    listing = buckets.listing
+
+    def counted(*args: Any) -> list[str]:
+        listed.append(args)
+        return listing(*args)
+
+    monkeypatch.setattr(buckets, "listing", counted)
+    known: dict[str, str] = {}
+    assert member.owners(keys, known) == dict.fromkeys(keys, member.name) | {keys[0]: "another"}
+    assert len(listed) == 1
+    shards.clear(Files(place))
+    assert member.owners(keys, known) == {}
 
 
 def work(folder: str) -> None:

@@ -252,6 +252,14 @@ def test_a_number_too_large_for_a_process_does_not_run() -> None:
     assert shards.runs(os.getpid())
 
 
+def test_files_in_folders_of_a_folder_are_listed_and_nothing_else(place: str) -> None:
+    files = Files(place)
+    assert files.names_below("a/b") == []
+    for name in ("a/b/c/2", "a/b/c/1", "a/b/d/1", "a/b/top", "a/b/d/e/deep", "a/c/d/1", "a/b/c/.hidden"):
+        files.write(name, b"")
+    assert [name for name in files.names_below("a/b") if name != "d/e"] == ["c/1", "c/2", "d/1"]
+
+
 def beat_elsewhere(member: Member) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(shards, "this_machine", lambda: "another machine")

@@ -86,13 +86,15 @@ def check_bucket(fs: Any, path: str) -> None:
         raise no_bucket(path) from error
 
 
-def listing(fs: Any, path: str, prefix: str = "") -> list[str]:
-    """The objects and folders of a folder whose names start with a prefix: one request for each thousand of them."""
+def listing(fs: Any, path: str, prefix: str = "", delimiter: str = "/") -> list[str]:
+    """The objects and folders of a folder whose names start with a prefix: one request for each thousand of them. Without a delimiter,
+    the objects of all folders below it.
+    """
     if not on_s3(fs):
-        return [str(entry) for entry in fs.ls(path, detail=False)]
+        return [str(entry) for entry in (fs.ls(path, detail=False) if delimiter else fs.find(path))]
     bucket, key, _ = fs.split_path(path)
     found: list[str] = []
-    page: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/{prefix}", "Delimiter": "/"}
+    page: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/{prefix}", "Delimiter": delimiter}
     while True:
         answer = fs.call_s3("list_objects_v2", **page)
         found += [one["Key"] for one in answer.get("Contents", ())] + [one["Prefix"] for one in answer.get("CommonPrefixes", ())]

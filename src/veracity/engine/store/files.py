@@ -131,6 +131,20 @@ class Files:
         names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found)
         return sorted(name for name in names if name.startswith(prefix) and not name.startswith("."))
 
+    def names_below(self, folder: str) -> list[str]:
+        """The finished files in the folders of a folder, as FOLDER/NAME; a bucket lists them all at once."""
+        if self.local:
+            inner = [f"{folder}/{name}" for name in self.names(folder)]
+            return [f"{one.rpartition('/')[2]}/{name}" for one in inner if os.path.isdir(self.folder(one)) for name in self.names(one)]
+        path = self.folder(folder)
+        try:
+            with self.told(path):
+                found = buckets.listing(self.fs, path, "", "")
+        except FileNotFoundError:
+            return []
+        names = (entry.rpartition(f"/{folder}/")[2].split("/") for entry in found)
+        return sorted("/".join(name) for name in names if len(name) == 2 and not name[1].startswith("."))
+
     def written(self, name: str) -> float | None:
         """When a file was written, in seconds by the clock of the disk or bucket; None if there is none."""
         path = self.path(name)

@@ -204,11 +204,10 @@ class Member:
     def owners(self, keys: Collection[str], known: dict[str, str]) -> dict[str, str]:
         """Who has claimed these jobs, from one listing; `known` keeps the claims that were read, since they never change."""
         files, last = Files(self.root), dict[str, int]()
-        for folder in files.names(CLAIMS):
-            for name in files.names(f"{CLAIMS}/{folder}"):
-                key, turn = name.rpartition(".")[0], turn_of(name)
-                if key in keys and turn is not None:
-                    last[key] = max(last.get(key, 0), turn)
+        for name in files.names_below(CLAIMS):
+            key, turn = name.partition("/")[2].rpartition(".")[0], turn_of(name)
+            if key in keys and name.startswith(f"{key[:2]}/") and turn is not None:
+                last[key] = max(last.get(key, 0), turn)
         claims = {key: f"{key}.{highest}" for key, highest in last.items()}
         for key, claim in claims.items():
             if claim not in known:
@@ -256,9 +255,8 @@ class Heart:
 
 def clear(files: Files) -> None:
     """Forget all shards and their claims; only for the holder of the lock, while no shard is at work."""
-    for folder in files.names(CLAIMS):
-        for name in files.names(f"{CLAIMS}/{folder}"):
-            files.remove(f"{CLAIMS}/{folder}/{name}")
+    for name in files.names_below(CLAIMS):
+        files.remove(f"{CLAIMS}/{name}")
     for name in files.names(SHARDS):
         if name.endswith(".json"):
             files.remove(f"{SHARDS}/{name}")
