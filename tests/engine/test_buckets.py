@@ -196,9 +196,9 @@ def test_a_bucket_that_does_not_exist_is_said_in_one_sentence(server: str) -> No
     for attempt in (run, Result):
         with pytest.raises(StoreError, match=r"^There is no bucket 'nowhere' for nowhere/run: create it first"):
             attempt("s3://nowhere/run")
-    with pytest.raises(StoreError, match="names no run folder in a bucket"):
+    with pytest.raises(StoreError, match="does not name a run folder in a bucket"):
         run("s3://runs")
-    with pytest.raises(StoreError, match="is no place for a run folder"):
+    with pytest.raises(StoreError, match="cannot hold a run folder"):
         run("nowhere://runs/a")
 
 
@@ -210,7 +210,7 @@ def test_missing_rights_are_said_in_one_sentence(server: str, place: str) -> Non
     authenticated(b"0")
     try:
         for attempt in (run, Result):
-            with pytest.raises(StoreError, match=r"^No right to use runs/.*: the credentials need s3:ListBucket"):
+            with pytest.raises(StoreError, match=r"^No permission to use runs/.*: the credentials need s3:ListBucket"):
                 attempt(place)
     finally:
         authenticated(b"inf")

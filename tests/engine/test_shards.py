@@ -23,6 +23,7 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.shards import Member, Share, living, signs
 from veracity.perturb import CyclicShift
 from veracity.results import Result, joined
+from veracity.results.joined import debts
 
 SAMPLES = 200
 
@@ -115,6 +116,15 @@ def test_join_says_which_shards_owe_what(tmp_path: Path) -> None:
     assert "shard 2/3" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("count", "rest"), [(7, "the rest belongs to 1 other shard"), (8, "the rest belongs to 2 other shards")])
+def test_join_names_five_shards_and_counts_the_others(count: int, rest: str) -> None:
+    jobs = [f"{number:02x}" for number in range(count)]
+    sign = shards.Sign(f"1/{count}", "process 7 on a", "", 7, jobs=1, done=1)
+    said = debts(jobs, jobs[1:], {"a": sign})
+    assert said.count("never started") == 5
+    assert said.endswith(f", and {rest}")
+
+
 def test_join_asks_for_one_more_shard_if_the_last_one_died_before_its_last_checks(
     tmp_path: Path, plain: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +175,7 @@ def test_a_shard_waits_for_one_that_plans_and_for_a_holder_that_has_not_given_it
     threading.Timer(0.4, os.pwrite, (descriptor, b"shard 1/2 (process 1 on elsewhere)", 0)).start()
     threading.Timer(1.2, os.close, (descriptor,)).start()
     began = time.monotonic()
-    with pytest.warns(Note, match="Waiting until shard 1/2"), RunFolder(str(tmp_path)).writing("2/2"):
+    with pytest.warns(Note, match="Waiting for shard 1/2 .* to finish planning"), RunFolder(str(tmp_path)).writing("2/2"):
         assert time.monotonic() - began > 1
 
 

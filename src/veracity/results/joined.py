@@ -1,4 +1,4 @@
-"""The end of a run by shards: checks that every planned cell is there, and says which shards owe the others."""
+"""The end of a run by shards: checks that every planned cell is there, and says which shards have not delivered their cells."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def joined(folder: str | Path) -> Result:
 
 
 def debts(jobs: list[str], missing: list[str], seen: dict[str, Sign]) -> str:
-    """Which shards owe the missing cells, in words; jobs by their keys, one for each cell.
+    """Which shards have not delivered the missing cells, in words; jobs by their keys, one for each cell.
 
     >>> sign = Sign("1/2", "process 7 on a", "", 7, jobs=2, done=1)
     >>> debts(["a", "a", "b", "c"], ["b", "c", "c"], {"1-of-2-x": sign})
@@ -67,7 +67,8 @@ def debts(jobs: list[str], missing: list[str], seen: dict[str, Sign]) -> str:
     words = [text for _, text in sorted(said, key=lambda one: one[0])]
     if not words:
         return f"{len(missing)} cell{'' if len(missing) == 1 else 's'} missing"
-    shown = words[:NAMED] + ([f"{len(words) - NAMED} other shards owe the rest"] if len(words) > NAMED else [])
+    more = len(words) - NAMED
+    shown = words[:NAMED] + ([f"the rest belongs to {more} other shard{'' if more == 1 else 's'}"] if more > 0 else [])
     return ", ".join(shown[:-1]) + (", and " if len(shown) > 1 else "") + shown[-1]
 
 

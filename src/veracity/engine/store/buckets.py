@@ -48,7 +48,8 @@ def explained(path: str) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise Unreachable(
-            f"No right to use {path} ({error}): the credentials need s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject there."
+            f"No permission to use {path} ({error}): the credentials need s3:ListBucket, s3:GetObject, s3:PutObject and "
+            "s3:DeleteObject there."
         ) from error
     except Exception as error:
         if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in FOREIGN:
@@ -78,7 +79,7 @@ def check_bucket(fs: Any, path: str) -> None:
         return
     bucket, key, _ = fs.split_path(path)
     if not bucket or not key:
-        raise StoreError(f"'{path}' names no run folder in a bucket: write s3://BUCKET/FOLDER.")
+        raise StoreError(f"'{path}' does not name a run folder in a bucket: write s3://BUCKET/FOLDER.")
     try:
         with explained(path):
             fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=key.rstrip("/") + "/", MaxKeys=1)

@@ -78,7 +78,7 @@ class Files:
             scheme = root.partition("://")[0]
             raise StoreError(f"{root} needs a package that is not installed ({error}): pip install 'veracity[{scheme}]'.") from error
         except ValueError as error:
-            raise StoreError(f"{root} is no place for a run folder ({error}): give a path, or s3://BUCKET/FOLDER.") from error
+            raise StoreError(f"{root} cannot hold a run folder ({error}): give a path, or s3://BUCKET/FOLDER.") from error
         self.local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
 
     def path(self, name: str) -> str:
