@@ -36,8 +36,8 @@ class Share:
 
     >>> [str(Share.of(text)) for text in ("3/16", "auto")]
     ['3/16', 'auto']
-    >>> [Share(number, 3).mine(["a", "b", "c", "d"]) for number in (1, 2, 3)]
-    [{'a', 'd'}, {'b'}, {'c'}]
+    >>> [sorted(Share(number, 3).mine(["a", "b", "c", "d"])) for number in (1, 2, 3)]
+    [['a', 'd'], ['b'], ['c']]
     """
 
     number: int = 0
