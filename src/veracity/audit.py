@@ -374,7 +374,9 @@ class Audit:
         if store.progress(store.manifest()).pending:
             return begun, None
         with store.writing(str(share)):
-            return begun, self.conclude(store, begun)
+            undefined = self.conclude(store, begun)
+            store.write_manifest({**store.manifest(), "concluded": True})
+            return begun, undefined
 
     def check_strictly(self, store: RunFolder, prepared: AuditPlan, strengths: Strengths) -> None:
         """Measure the first samples again in float32, with the same draws and strengths, and note the differences in the manifest."""

@@ -20,8 +20,9 @@ from cli.commands import code
 from engine import test_shards
 from small import series_inputs
 from veracity.core.errors import StoreError
-from veracity.engine.store import RunFolder, buckets, leases
+from veracity.engine.store import RunFolder, buckets, leases, shards
 from veracity.engine.store.files import Files
+from veracity.engine.store.shards import Member, Share
 from veracity.results import Result, joined
 
 s3fs = pytest.importorskip("s3fs")
@@ -93,6 +94,26 @@ def test_listings_grow_with_the_cells_and_not_with_their_square(place: str, monk
     assert 0 < listed[1] <= listed[0]
 
 
+def test_claims_are_listed_at_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = Member.new(place, Share())
+    keys = [f"{number:02x}{number:04x}" for number in range(0, 256, 16)]
+    assert all(member.claim(key) for key in keys)
+    assert Files(place).create(f"shards/claims/00/{keys[0]}.1", b"another")
+    listed = []
+    listing = buckets.listing
+
+    def counted(*args: Any) -> list[str]:
+        listed.append(args)
+        return listing(*args)
+
+    monkeypatch.setattr(buckets, "listing", counted)
+    known: dict[str, str] = {}
+    assert member.owners(keys, known) == dict.fromkeys(keys, member.name) | {keys[0]: "another"}
+    assert len(listed) == 1
+    shards.clear(Files(place))
+    assert member.owners(keys, known) == {}
+
+
 def work(folder: str) -> None:
     s3fs.S3FileSystem.clear_instance_cache()
     run(folder, samples=192)
@@ -130,6 +151,20 @@ def test_a_lease_of_another_machine_is_taken_over_only_after_it_expired(place: s
     assert RunFolder(place).writer() == ""
 
 
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_lease_whose_answer_was_lost_is_held(place: str, expired: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if expired:
+        gone = {"who": "process 1 on elsewhere", "machine": leases.this_machine(), "pid": 2**22 + 1}
+        Files(place).write("lock", json.dumps(gone).encode())
+    put = buckets.put_if
+    monkeypatch.setattr(buckets, "put_if", lambda *args, **condition: put(*args, **condition) and False)
+    with RunFolder(place).writing():
+        assert str(os.getpid()) in RunFolder(place).writer()
+        with pytest.raises(StoreError, match="is being written by process"), RunFolder(place).writing():
+            pass
+    assert RunFolder(place).writer() == ""
+
+
 def test_a_lease_is_renewed_and_one_that_was_taken_over_is_said_to_be_lost(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RENEW", 0.05)
     files = Files(place)
@@ -161,9 +196,9 @@ def test_a_bucket_that_does_not_exist_is_said_in_one_sentence(server: str) -> No
     for attempt in (run, Result):
         with pytest.raises(StoreError, match=r"^There is no bucket 'nowhere' for nowhere/run: create it first"):
             attempt("s3://nowhere/run")
-    with pytest.raises(StoreError, match="names no run folder in a bucket"):
+    with pytest.raises(StoreError, match="does not name a run folder in a bucket"):
         run("s3://runs")
-    with pytest.raises(StoreError, match="is no place for a run folder"):
+    with pytest.raises(StoreError, match="cannot hold a run folder"):
         run("nowhere://runs/a")
 
 
@@ -175,7 +210,7 @@ def test_missing_rights_are_said_in_one_sentence(server: str, place: str) -> Non
     authenticated(b"0")
     try:
         for attempt in (run, Result):
-            with pytest.raises(StoreError, match=r"^No right to use runs/.*: the credentials need s3:ListBucket"):
+            with pytest.raises(StoreError, match=r"^No permission to use runs/.*: the credentials need s3:ListBucket"):
                 attempt(place)
     finally:
         authenticated(b"inf")

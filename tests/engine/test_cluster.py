@@ -230,9 +230,9 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-@pytest.mark.parametrize("address", ["somewhere", "10.0.0.1", "host:port"])
+@pytest.mark.parametrize("address", ["somewhere", "10.0.0.1", "host:port", "host:²"])
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(InputError, match=f"^'{address}' is no address of a Ray cluster: give host:port, such as"):
+    with pytest.raises(InputError, match=f"^'{address}' is not an address of a Ray cluster: give host:port, such as"):
         cluster.check_address(address)
 
 

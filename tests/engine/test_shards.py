@@ -23,6 +23,7 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.shards import Member, Share, living, signs
 from veracity.perturb import CyclicShift
 from veracity.results import Result, joined
+from veracity.results.joined import debts
 
 SAMPLES = 200
 
@@ -115,6 +116,41 @@ def test_join_says_which_shards_owe_what(tmp_path: Path) -> None:
     assert "shard 2/3" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("count", "rest"), [(7, "the rest belongs to 1 other shard"), (8, "the rest belongs to 2 other shards")])
+def test_join_names_five_shards_and_counts_the_others(count: int, rest: str) -> None:
+    jobs = [f"{number:02x}" for number in range(count)]
+    sign = shards.Sign(f"1/{count}", "process 7 on a", "", 7, jobs=1, done=1)
+    said = debts(jobs, jobs[1:], {"a": sign})
+    assert said.count("never started") == 5
+    assert said.endswith(f", and {rest}")
+
+
+def test_join_asks_for_one_more_shard_if_the_last_one_died_before_its_last_checks(
+    tmp_path: Path, plain: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Audit, "conclude", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", "auto")
+    store = RunFolder(str(tmp_path / "run"))
+    assert store.progress(store.manifest()).pending == 0
+    asked = r"is not complete: .* before it had checked and packed them. Run one more shard with shard='auto'$"
+    with pytest.raises(StoreError, match=asked):
+        joined(tmp_path / "run")
+    with store.writing("1/1"), pytest.raises(StoreError, match=r"shard 1/1 \(process .*\) is still checking and packing"):
+        joined(tmp_path / "run")
+    run(tmp_path / "run", "auto")
+    pd.testing.assert_frame_equal(joined(tmp_path / "run").table(), plain, check_exact=True)
+
+
+def test_join_takes_a_plain_run(tmp_path: Path) -> None:
+    run(tmp_path / "run", inputs=series_inputs(9), explainers=["gradient"], controls=False)
+    assert joined(tmp_path / "run").progress.pending == 0
+
+
 def test_join_waits_for_shards_at_work_and_a_plain_run_is_refused_beside_them(tmp_path: Path) -> None:
     run(tmp_path / "run", "2/3")
     member = Member.new(str(tmp_path / "run"), Share(3, 3))
@@ -139,7 +175,7 @@ def test_a_shard_waits_for_one_that_plans_and_for_a_holder_that_has_not_given_it
     threading.Timer(0.4, os.pwrite, (descriptor, b"shard 1/2 (process 1 on elsewhere)", 0)).start()
     threading.Timer(1.2, os.close, (descriptor,)).start()
     began = time.monotonic()
-    with pytest.warns(Note, match="Waiting until shard 1/2"), RunFolder(str(tmp_path)).writing("2/2"):
+    with pytest.warns(Note, match="Waiting for shard 1/2 .* to finish planning"), RunFolder(str(tmp_path)).writing("2/2"):
         assert time.monotonic() - began > 1
 
 
@@ -178,6 +214,104 @@ def test_a_silent_shard_elsewhere_is_dead_after_a_while(place: str, quick: None,
         assert not here.claim("ab1")
         time.sleep(0.6)
         assert here.claim("ab1")
+
+
+def lose_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A put that was done though its answer was lost: the store refuses the second try."""
+    create = Files.create
+
+    def refused(files: Files, name: str, data: bytes) -> bool:
+        create(files, name, data)
+        return False
+
+    monkeypatch.setattr(Files, "create", refused)
+
+
+def test_a_claim_whose_answer_was_lost_is_a_claim(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_answers(monkeypatch)
+    first, second = (Member.new(place, Share()) for _ in range(2))
+    with first.beating(), second.beating():
+        assert first.claim("ab1")
+        assert not second.claim("ab1")
+
+
+def test_of_two_claims_of_the_same_moment_one_counts(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Member.new(place, Share()) for _ in range(2))
+    with first.beating(), second.beating():
+        monkeypatch.setattr(Member, "latest", staticmethod(lambda files, key: None))
+        assert [first.claim("ab1"), second.claim("ab1")] == [True, False]
+
+
+def test_auto_measures_a_job_whose_claim_had_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_answers(monkeypatch)
+    result = run(tmp_path / "run", "auto", inputs=series_inputs(9), explainers=["gradient"], controls=False)
+    assert result.progress.pending == 0
+
+
+@pytest.mark.parametrize("turn", ["²", "٣", "07", "-1", "x", ""])
+def test_names_that_no_shard_writes_are_no_claims(tmp_path: Path, turn: str) -> None:
+    member = Member.new(str(tmp_path), Share())
+    (tmp_path / "shards/claims/ab").mkdir(parents=True)
+    (tmp_path / f"shards/claims/ab/ab1.{turn}").write_text("another")
+    assert Member.latest(Files(member.root), "ab1") is None
+    assert member.owners({"ab1"}, {}) == {}
+
+
+def test_a_number_too_large_for_a_process_does_not_run() -> None:
+    assert not shards.runs(10**30)
+    assert shards.runs(os.getpid())
+
+
+def test_files_in_folders_of_a_folder_are_listed_and_nothing_else(place: str) -> None:
+    files = Files(place)
+    assert files.names_below("a/b") == []
+    for name in ("a/b/c/2", "a/b/c/1", "a/b/d/1", "a/b/top", "a/b/d/e/deep", "a/c/d/1", "a/b/c/.hidden"):
+        files.write(name, b"")
+    assert [name for name in files.names_below("a/b") if name != "d/e"] == ["c/1", "c/2", "d/1"]
+
+
+def beat_elsewhere(member: Member) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shards, "this_machine", lambda: "another machine")
+        shards.Heart(member, 1).beat()
+
+
+@pytest.mark.parametrize("ahead", [40.0, -40.0])
+def test_ages_go_by_the_clock_of_the_folder(place: str, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead)
+    member = Member.new(place, Share(1, 2))
+    beat_elsewhere(member)
+    assert list(living(Files(place))) == [member.name]
+    assert Files(place).names("shards") == [f"{member.name}.json"]
+    with pytest.raises(StoreError, match="is being written by shard 1/2"), RunFolder(place).writing():
+        pass
+
+
+def test_a_silent_shard_is_dead_however_late_the_clock_of_this_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = time.time
+    member = Member.new(str(tmp_path), Share(1, 2))
+    beat_elsewhere(member)
+    before = clock() - 31
+    os.utime(tmp_path / f"shards/{member.name}.json", (before, before))
+    monkeypatch.setattr(time, "time", lambda: clock() - 40)
+    assert living(Files(str(tmp_path))) == {}
+
+
+def test_repair_beside_a_shard_that_was_taken_for_dead_spares_what_may_still_be_written(tmp_path: Path) -> None:
+    store = RunFolder(str(tmp_path))
+    store.establish()
+    member = Member.new(str(tmp_path), Share(1, 2))
+    beat_elsewhere(member)
+    (tmp_path / "cells").mkdir()
+    young, old = (tmp_path / f"cells/.{name}.parquet.0123abcd.part" for name in ("young", "old"))
+    for path in (young, old):
+        path.write_bytes(b"half")
+    before = time.time() - 31
+    os.utime(old, (before, before))
+    store.repair()
+    assert young.exists()
+    assert not old.exists()
 
 
 def test_auto_waits_for_a_shard_at_work_and_takes_its_jobs_over_when_it_dies(

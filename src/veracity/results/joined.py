@@ -1,4 +1,4 @@
-"""The end of a run by shards: checks that every planned cell is there, and says which shards owe the others."""
+"""The end of a run by shards: checks that every planned cell is there, and says which shards have not delivered their cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ NAMED = 5
 
 
 def joined(folder: str | Path) -> Result:
-    """The result of a run whose cells are all there, measured or recorded as failed; raises if shards are at work or cells are missing."""
+    """The result of a run whose cells are all there, measured or recorded as failed; raises if shards are at work, cells are missing, or
+    no shard came to the last checks.
+    """
     store = RunFolder(str(folder))
     manifest = store.manifest()
     state, working = store.progress(manifest), living(store.files)
@@ -23,18 +25,24 @@ def joined(folder: str | Path) -> Result:
     if working:
         who = f"{in_words(working)} {'is' if len(working) == 1 else 'are'}"
         raise StoreError(f"{store.root} is not complete: {who} still at work, and {share}: wait until every shard has ended.")
+    again = f": {state.command}" if state.command else " with shard='auto'"
+    seen = signs(store.files)
     missing = [cell for cell in manifest["cells"] if cell["key"] not in state.done and cell["key"] not in state.failures]
     if missing:
-        owed = debts(
-            [cell.get("base") or "" for cell in manifest["cells"]], [cell.get("base") or "" for cell in missing], signs(store.files)
-        )
-        again = f": {state.command}" if state.command else " with shard='auto'"
+        owed = debts([cell.get("base") or "" for cell in manifest["cells"]], [cell.get("base") or "" for cell in missing], seen)
         raise StoreError(f"{store.root} is not complete: {share}; {owed}. Run what is missing{again}")
+    if seen and not manifest.get("concluded"):
+        if state.writer:
+            raise StoreError(f"{store.root} is not complete: {state.writer} is still checking and packing the cells: wait for its end.")
+        raise StoreError(
+            f"{store.root} is not complete: {share}, but the last shard stopped before it had checked and packed them. "
+            f"Run one more shard{again}"
+        )
     return Result(str(folder))
 
 
 def debts(jobs: list[str], missing: list[str], seen: dict[str, Sign]) -> str:
-    """Which shards owe the missing cells, in words; jobs by their keys, one for each cell.
+    """Which shards have not delivered the missing cells, in words; jobs by their keys, one for each cell.
 
     >>> sign = Sign("1/2", "process 7 on a", "", 7, jobs=2, done=1)
     >>> debts(["a", "a", "b", "c"], ["b", "c", "c"], {"1-of-2-x": sign})
@@ -59,7 +67,8 @@ def debts(jobs: list[str], missing: list[str], seen: dict[str, Sign]) -> str:
     words = [text for _, text in sorted(said, key=lambda one: one[0])]
     if not words:
         return f"{len(missing)} cell{'' if len(missing) == 1 else 's'} missing"
-    shown = words[:NAMED] + ([f"{len(words) - NAMED} other shards owe the rest"] if len(words) > NAMED else [])
+    more = len(words) - NAMED
+    shown = words[:NAMED] + ([f"the rest belongs to {more} other shard{'' if more == 1 else 's'}"] if more > 0 else [])
     return ", ".join(shown[:-1]) + (", and " if len(shown) > 1 else "") + shown[-1]
 
 

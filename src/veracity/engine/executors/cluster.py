@@ -227,8 +227,8 @@ def check_address(address: str) -> None:
     if not place:
         return
     host, _, port = place.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        raise InputError(f"'{place}' is no address of a Ray cluster: give host:port, such as '10.0.0.1:6379', 'auto' or 'local'.")
+    if not host or not (port.isascii() and port.isdecimal()):
+        raise InputError(f"'{place}' is not an address of a Ray cluster: give host:port, such as '10.0.0.1:6379', 'auto' or 'local'.")
     try:
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
     except (OSError, OverflowError) as error:

@@ -7,9 +7,10 @@ first and then write, which is safe only as long as two writers do not start in 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -47,7 +48,8 @@ def explained(path: str) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise Unreachable(
-            f"No right to use {path} ({error}): the credentials need s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject there."
+            f"No permission to use {path} ({error}): the credentials need s3:ListBucket, s3:GetObject, s3:PutObject and "
+            "s3:DeleteObject there."
         ) from error
     except Exception as error:
         if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in FOREIGN:
@@ -77,7 +79,7 @@ def check_bucket(fs: Any, path: str) -> None:
         return
     bucket, key, _ = fs.split_path(path)
     if not bucket or not key:
-        raise StoreError(f"'{path}' names no run folder in a bucket: write s3://BUCKET/FOLDER.")
+        raise StoreError(f"'{path}' does not name a run folder in a bucket: write s3://BUCKET/FOLDER.")
     try:
         with explained(path):
             fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=key.rstrip("/") + "/", MaxKeys=1)
@@ -85,19 +87,32 @@ def check_bucket(fs: Any, path: str) -> None:
         raise no_bucket(path) from error
 
 
-def listing(fs: Any, path: str, prefix: str = "") -> list[str]:
-    """The objects and folders of a folder whose names start with a prefix: one request for each thousand of them."""
+def listing(fs: Any, path: str, prefix: str = "", delimiter: str = "/") -> list[str]:
+    """The objects and folders of a folder whose names start with a prefix: one request for each thousand of them. Without a delimiter,
+    the objects of all folders below it.
+    """
     if not on_s3(fs):
-        return [str(entry) for entry in fs.ls(path, detail=False)]
+        return [str(entry) for entry in (fs.ls(path, detail=False) if delimiter else fs.find(path))]
     bucket, key, _ = fs.split_path(path)
     found: list[str] = []
-    page: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/{prefix}", "Delimiter": "/"}
+    page: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/{prefix}", "Delimiter": delimiter}
     while True:
         answer = fs.call_s3("list_objects_v2", **page)
         found += [one["Key"] for one in answer.get("Contents", ())] + [one["Prefix"] for one in answer.get("CommonPrefixes", ())]
         if not answer.get("IsTruncated"):
             return found
         page["ContinuationToken"] = answer["NextContinuationToken"]
+
+
+def clock(fs: Any, path: str) -> float:
+    """The time in seconds by the clock of S3."""
+    with explained(path):
+        return told_time(fs.call_s3("head_bucket", Bucket=fs.split_path(path)[0])).timestamp()
+
+
+def told_time(answer: Mapping[str, Any]) -> datetime:
+    """When S3 gave an answer, by its own clock."""
+    return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
 
 
 def content(fs: Any, path: str) -> bytes:
@@ -153,7 +168,6 @@ def seen(fs: Any, path: str) -> Seen | None:
                 return Seen(data, str(hash(data)), time.time() - fs.modified(path).timestamp())
             bucket, key, _ = fs.split_path(path)
             found = fs.call_s3("head_object", Bucket=bucket, Key=key)
-            clock = parsedate_to_datetime(found["ResponseMetadata"]["HTTPHeaders"]["date"])
-            return Seen(content(fs, path), found["ETag"], max(0.0, (clock - found["LastModified"]).total_seconds()))
+            return Seen(content(fs, path), found["ETag"], max(0.0, (told_time(found) - found["LastModified"]).total_seconds()))
     except FileNotFoundError:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 import uuid
 from contextlib import AbstractContextManager, nullcontext, suppress
 
@@ -77,7 +78,7 @@ class Files:
             scheme = root.partition("://")[0]
             raise StoreError(f"{root} needs a package that is not installed ({error}): pip install 'veracity[{scheme}]'.") from error
         except ValueError as error:
-            raise StoreError(f"{root} is no place for a run folder ({error}): give a path, or s3://BUCKET/FOLDER.") from error
+            raise StoreError(f"{root} cannot hold a run folder ({error}): give a path, or s3://BUCKET/FOLDER.") from error
         self.local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
 
     def path(self, name: str) -> str:
@@ -130,6 +131,20 @@ class Files:
         names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found)
         return sorted(name for name in names if name.startswith(prefix) and not name.startswith("."))
 
+    def names_below(self, folder: str) -> list[str]:
+        """The finished files in the folders of a folder, as FOLDER/NAME; a bucket lists them all at once."""
+        if self.local:
+            inner = [f"{folder}/{name}" for name in self.names(folder)]
+            return [f"{one.rpartition('/')[2]}/{name}" for one in inner if os.path.isdir(self.folder(one)) for name in self.names(one)]
+        path = self.folder(folder)
+        try:
+            with self.told(path):
+                found = buckets.listing(self.fs, path, "", "")
+        except FileNotFoundError:
+            return []
+        names = (entry.rpartition(f"/{folder}/")[2].split("/") for entry in found)
+        return sorted("/".join(name) for name in names if len(name) == 2 and not name[1].startswith("."))
+
     def written(self, name: str) -> float | None:
         """When a file was written, in seconds by the clock of the disk or bucket; None if there is none."""
         path = self.path(name)
@@ -143,6 +158,24 @@ class Files:
                 return float(self.fs.call_s3("head_object", Bucket=bucket, Key=key)["LastModified"].timestamp())
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def now(self, folder: str) -> float:
+        """The time in seconds by the clock of the disk or bucket: that of a file written just now in an existing folder. If nothing can
+        be written there, it is the time of this machine.
+        """
+        path = self.folder(folder)
+        if not self.local and buckets.on_s3(self.fs):
+            return buckets.clock(self.fs, path)
+        probe = f"{folder}/.now.{uuid.uuid4().hex[:8]}.part".lstrip("/")
+        try:
+            with self.told(path):
+                self.fs.pipe_file(self.path(probe), b"now")
+            return self.written(probe) or time.time()
+        except (OSError, StoreError):
+            return time.time()
+        finally:
+            with suppress(OSError, StoreError):
+                self.remove(probe)
 
     def read(self, name: str, largest: int = LARGEST) -> bytes:
         """A whole file of at most `largest` bytes. On a disk it must be a regular file below the root: no pipe, device or link that
@@ -238,10 +271,12 @@ class Files:
         names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found}
         return {name for name in names if not TEMPORARY.fullmatch(name)}
 
-    def sweep(self, folder: str) -> None:
-        """Remove what a killed writer left half written, and nothing else."""
+    def sweep(self, folder: str, age: float = 0.0) -> None:
+        """Remove what a killed writer left half written, and nothing else; with an `age`, only what is older in seconds."""
         if self.local and os.path.isdir(path := self.folder(folder)):
-            for entry in os.scandir(path):
-                if entry.is_file() and TEMPORARY.fullmatch(entry.name):
-                    with suppress(FileNotFoundError):  # a reader may just have given it its name
+            left = [entry for entry in os.scandir(path) if entry.is_file() and TEMPORARY.fullmatch(entry.name)]
+            now = self.now(folder) if left and age else 0.0
+            for entry in left:
+                with suppress(FileNotFoundError):  # its writer may just have given it its name
+                    if not age or now - entry.stat().st_mtime > age:
                         os.unlink(entry.path)

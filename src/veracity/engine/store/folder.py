@@ -264,8 +264,9 @@ class RunFolder:
 
     def repair(self, advance: Callable[[int, str], None] | None = None) -> None:
         """Remove what a killed writer left and what is damaged, so that it is made again, and warn; only for the holder of the lock."""
-        for folder in ("", *FOLDERS):
-            self.files.sweep(folder)
+        age = shards.DEAD if shards.signs(self.files) else 0.0  # a shard that was taken for dead may still write
+        for folder in ("", shards.SHARDS, *FOLDERS):
+            self.files.sweep(folder, age)
         shards.clear(self.files)
         gone = [Place("", MANIFEST)] if self.finished() and not self.files.exists(MANIFEST) else []
         gone += self.mend(advance)

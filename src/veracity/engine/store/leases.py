@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -40,25 +41,31 @@ class Lease:
     def __init__(self, fs: Any, path: str, name: str) -> None:
         self.fs, self.path, self.name = fs, path, name
         self.turn, self.tag, self.lost, self.stop = 0, "", False, threading.Event()
+        self.id = uuid.uuid4().hex
 
     def content(self) -> bytes:
-        """What the object says; never twice the same, so that a renewed lease has another tag."""
+        """What the object says; never twice the same, so that leases can be told apart and a renewed one has another tag."""
         self.turn += 1
-        return json.dumps({"who": self.name, "machine": this_machine(), "pid": os.getpid(), "turn": self.turn}).encode()
+        said = {"who": self.name, "machine": this_machine(), "pid": os.getpid(), "lease": self.id, "turn": self.turn}
+        return json.dumps(said).encode()
 
     def take(self) -> None:
-        """Make the lease, or take over one that has expired; raises Taken if somebody holds it."""
+        """Make the lease, or take over one that has expired; raises Taken if somebody holds it.
+
+        What the object says afterwards counts: the answer to a put may be lost, and its second try is refused.
+        """
         content = self.content()
         if not buckets.create(self.fs, self.path, content):
             found = buckets.seen(self.fs, self.path)
-            if found is not None and (who := holder(found)):
+            if found is not None and found.data != content and (who := holder(found)):
                 raise Taken(who, f"If it was killed, its lease ends in {max(1.0, EXPIRED - found.age):.0f} s.")
-            taken = (
-                buckets.create(self.fs, self.path, content) if found is None else buckets.replace(self.fs, self.path, content, found.tag)
-            )
-            if not taken:
-                raise Taken(UNKNOWN)
+            if found is None:
+                buckets.create(self.fs, self.path, content)
+            elif found.data != content:
+                buckets.replace(self.fs, self.path, content, found.tag)
         self.keep(content)
+        if self.lost:
+            raise Taken(UNKNOWN)
 
     def keep(self, content: bytes) -> None:
         """Remember the tag of what was just put; another writer may have come between."""
@@ -79,7 +86,7 @@ class Lease:
     def last_content(self, content: bytes) -> bytes:
         """What the object holds if an earlier put of this process was done though its answer was lost; else what it should hold."""
         found = buckets.seen(self.fs, self.path)
-        ours = found is not None and all(fields(found.data).get(key) == fields(content).get(key) for key in ("who", "machine", "pid"))
+        ours = found is not None and fields(found.data).get("lease") == fields(content)["lease"]
         return found.data if found is not None and ours else content
 
     def give_back(self) -> None:

@@ -323,6 +323,7 @@ class AuditManifest(Shared):
     calibrations: list[Calibration] | None = None
     strict: list[Strict] | None = None
     meanings: list[Meaning] | None = None
+    concluded: bool = False
     cells: list[Cell]
 
     @model_validator(mode="after")

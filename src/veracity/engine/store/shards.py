@@ -14,7 +14,6 @@ import json
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,8 +36,8 @@ class Share:
 
     >>> [str(Share.of(text)) for text in ("3/16", "auto")]
     ['3/16', 'auto']
-    >>> [Share(number, 3).mine(["a", "b", "c", "d"]) for number in (1, 2, 3)]
-    [{'a', 'd'}, {'b'}, {'c'}]
+    >>> [sorted(Share(number, 3).mine(["a", "b", "c", "d"])) for number in (1, 2, 3)]
+    [['a', 'd'], ['b'], ['c']]
     """
 
     number: int = 0
@@ -98,7 +97,7 @@ def runs(pid: int) -> bool:
     """Whether a process of this machine runs."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a number too large for any process
         return False
     except OSError:
         return True
@@ -127,23 +126,36 @@ def signs(files: Files) -> dict[str, Sign]:
     return {name: sign for name in names if (sign := read_sign(files, name)) is not None}
 
 
-def alive(files: Files, name: str, sign: Sign | None, now: float | None = None) -> bool:
+def alive(files: Files, name: str, sign: Sign | None, now: float | None) -> bool:
     """Whether a shard is at work, as far as can be told; `now` is the time by the clock of the folder."""
     if sign is None or sign.gone:
         return False
     written = files.written(f"{SHARDS}/{name}.json")
-    return written is not None and (time.time() if now is None else now) - written <= DEAD
+    return written is not None and (files.now(SHARDS) if now is None else now) - written <= DEAD
 
 
 def living(files: Files, but: str = "") -> dict[str, Sign]:
     """The shards that are at work, by name."""
-    return {name: sign for name, sign in signs(files).items() if name != but and alive(files, name, sign)}
+    found = {name: sign for name, sign in signs(files).items() if name != but and not sign.gone}
+    now = files.now(SHARDS) if found else None
+    return {name: sign for name, sign in found.items() if alive(files, name, sign, now)}
 
 
 def in_words(found: Mapping[str, Sign]) -> str:
     """Shards that are at work, in words; "" if there are none."""
     said = [f"shard {sign.shard} ({sign.process})" for sign in list(found.values())[:3]]
     return ", ".join(said) + (f" and {len(found) - 3} other shards" if len(found) > 3 else "")
+
+
+def turn_of(claim: str) -> int | None:
+    """The number at the end of a claim's name; None if a shard would not write it so.
+
+    >>> [turn_of(name) for name in ("ab1.0", "ab1.12", "ab1.02", "ab1.²", "ab1.x")]
+    [0, 12, None, None, None]
+    """
+    number = claim.rpartition(".")[2]
+    known = number.isascii() and number.isdecimal() and (number == "0" or number[0] != "0")
+    return int(number) if known else None
 
 
 @dataclass(frozen=True)
@@ -169,14 +181,20 @@ class Member:
         elif made is not None:
             return True
         number = 0 if made is None else int(made.rpartition(".")[2]) + 1
-        return files.create(f"{CLAIMS}/{key[:2]}/{key}.{number}", self.name.encode())
+        wanted = f"{CLAIMS}/{key[:2]}/{key}.{number}"
+        return files.create(wanted, self.name.encode()) or self.made(files, wanted)
+
+    def made(self, files: Files, claim: str) -> bool:
+        """Whether a claim that was there already is this shard's own: a store may lose its answer and refuse the second try."""
+        with suppress(FileNotFoundError):
+            return files.read(claim) == self.name.encode()
+        return False
 
     @staticmethod
     def latest(files: Files, key: str) -> str | None:
         """The claim that counts for a job."""
-        found = [name for name in files.names(f"{CLAIMS}/{key[:2]}", f"{key}.") if name.rpartition(".")[2].isdigit()]
-        last = max(found, key=lambda name: int(name.rpartition(".")[2]), default=None)
-        return None if last is None else f"{CLAIMS}/{key[:2]}/{last}"
+        found = [turn for name in files.names(f"{CLAIMS}/{key[:2]}", f"{key}.") if (turn := turn_of(name)) is not None]
+        return f"{CLAIMS}/{key[:2]}/{key}.{max(found)}" if found else None
 
     def at_work(self, files: Files, owner: str) -> bool:
         """Whether the owner of a claim is alive, by the time of this shard's own last sign of life."""
@@ -186,11 +204,10 @@ class Member:
     def owners(self, keys: Collection[str], known: dict[str, str]) -> dict[str, str]:
         """Who has claimed these jobs, from one listing; `known` keeps the claims that were read, since they never change."""
         files, last = Files(self.root), dict[str, int]()
-        for folder in files.names(CLAIMS):
-            for name in files.names(f"{CLAIMS}/{folder}"):
-                key, _, number = name.rpartition(".")
-                if key in keys and number.isdigit():
-                    last[key] = max(last.get(key, 0), int(number))
+        for name in files.names_below(CLAIMS):
+            key, turn = name.partition("/")[2].rpartition(".")[0], turn_of(name)
+            if key in keys and name.startswith(f"{key[:2]}/") and turn is not None:
+                last[key] = max(last.get(key, 0), turn)
         claims = {key: f"{key}.{highest}" for key, highest in last.items()}
         for key, claim in claims.items():
             if claim not in known:
@@ -238,9 +255,8 @@ class Heart:
 
 def clear(files: Files) -> None:
     """Forget all shards and their claims; only for the holder of the lock, while no shard is at work."""
-    for folder in files.names(CLAIMS):
-        for name in files.names(f"{CLAIMS}/{folder}"):
-            files.remove(f"{CLAIMS}/{folder}/{name}")
+    for name in files.names_below(CLAIMS):
+        files.remove(f"{CLAIMS}/{name}")
     for name in files.names(SHARDS):
         if name.endswith(".json"):
             files.remove(f"{SHARDS}/{name}")

@@ -66,7 +66,7 @@ def hold(files: Files, shard: str = "") -> Iterator[None]:
                     ) from None
                 if not (nameless or told):
                     told = True
-                    warn(f"Waiting until {taken.who} has planned, calibrated and trained: the others then use what it stored.")
+                    warn(f"Waiting for {taken.who} to finish planning; this shard will reuse its results.")
                 time.sleep(TURN)
         others = {} if shard else living(files)
         if others:
