@@ -18,6 +18,7 @@ from small import small_net
 from veracity.core.errors import InputError
 from veracity.inputs import DatasetInputs
 from veracity.inputs.chunks import CHUNK
+from veracity.inputs.entries import Entry
 
 SETTINGS: dict[str, Any] = {
     "models": small_net(),
@@ -148,6 +149,22 @@ def test_keys_follow_every_sample_or_the_version() -> None:
     same = [DatasetInputs(one, version="1") for one in (Plain(), Changed())]
     assert same[0].fingerprint() == same[1].fingerprint() != DatasetInputs(Plain(), version="2").fingerprint()
     assert same[0].content_key(blocks[2]) == same[1].content_key(blocks[2]) != same[0].content_key(blocks[1])
+
+
+def test_one_version_has_a_key_for_each_shape_and_entry() -> None:
+    class Two:
+        def __init__(self, side: int) -> None:
+            self.side = side
+
+        def __len__(self) -> int:
+            return 70
+
+        def __getitem__(self, number: int) -> dict[str, Any]:
+            return {name: np.full(self.side, number, np.float32) for name in ("left", "right")}
+
+    given = [DatasetInputs(Two(side), version="1", entry=Entry(name)) for side in (4, 8) for name in ("left", "right")]
+    assert len({one.content_key(torch.arange(64)) for one in given}) == 4
+    assert len({one.fingerprint() for one in given}) == 4
 
 
 def test_a_memory_map_is_read_by_slices(tmp_path: Path) -> None:

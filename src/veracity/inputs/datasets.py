@@ -104,6 +104,12 @@ class DatasetInputs:
         """Whether samples come with labels."""
         return self.reader.form.entry.label is not None
 
+    @property
+    def place(self) -> list[str | int | None]:
+        """Where samples have their values and labels: part of the key of a version, whose samples are not hashed."""
+        entry = self.reader.form.entry
+        return [entry.values, entry.label]
+
     def size(self) -> int:
         """The number of samples."""
         return len(self.dataset)
@@ -134,7 +140,7 @@ class DatasetInputs:
         """A hash of the version, or else of every sample; reads what was not read yet."""
         about = ["dataset", self.size(), list(self.shape), str(self.dtype)]
         if self.version is not None:
-            return fingerprint.of_json([*about, self.version])
+            return fingerprint.of_json([*about, self.version, self.place])
         self.reader.scan()
         return fingerprint.of_json([*about, self.reader.keys])
 
@@ -143,7 +149,7 @@ class DatasetInputs:
         first, last, reader = int(index[0]), int(index[-1]) + 1, self.reader
         if self.version is not None:
             which = [first, last] if last - first == len(index) else index.tolist()
-            return fingerprint.of_json(["version", self.version, str(self.dtype), which])
+            return fingerprint.of_json(["version", self.version, self.place, list(self.shape), str(self.dtype), which])
         whole = first % CHUNK == 0 and (last % CHUNK == 0 or last == self.size()) and last - first == len(index)
         if not whole:
             return self.take(index).fingerprint()
