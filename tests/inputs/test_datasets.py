@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 import veracity
 from small import small_net
 from veracity.core.errors import InputError
 from veracity.inputs import DatasetInputs
 from veracity.inputs.chunks import CHUNK
+from veracity.inputs.convert import as_inputs
 from veracity.inputs.entries import Entry
+from veracity.inputs.labels import split_labels
 
 SETTINGS: dict[str, Any] = {
     "models": small_net(),
@@ -257,6 +261,59 @@ def test_bad_datasets(given: Any, sentence: str, tmp_path: Path) -> None:
         return
     with pytest.raises(InputError, match=sentence):
         audit.run(tmp_path / "run", progress=False)
+
+
+class BrokenAtOnce(Broken):
+    """Reads many samples at once, as datasets of Hugging Face and subsets do."""
+
+    def __getitems__(self, numbers: list[int]) -> list[Any]:
+        return [self[number] for number in numbers]
+
+
+def test_a_sample_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(InputError, match=r"^Sample 71 of the dataset cannot be read \(FileNotFoundError: photo-71.png\)"):
+        DatasetInputs(BrokenAtOnce()).fingerprint()
+    with pytest.raises(InputError, match=r"^Sample 0 of the dataset cannot be read \(FileNotFoundError: "):
+        split_labels(Subset(Broken(), [71, 72]))
+
+
+def test_memory_maps_of_other_types(tmp_path: Path) -> None:
+    x = in_memory()[0]
+    np.save(tmp_path / "big.npy", x.numpy().astype(">f4"))
+    big = split_labels(np.load(tmp_path / "big.npy", mmap_mode="r")).samples
+    assert torch.equal(big.take(torch.arange(200)).values, x)
+    assert big.fingerprint() == DatasetInputs(x.numpy()).fingerprint()
+    np.save(tmp_path / "long.npy", x.numpy().astype(np.longdouble))
+    with pytest.raises(InputError, match=r"must be arrays of floating-point numbers, not of type .*: convert them"):
+        split_labels(np.load(tmp_path / "long.npy", mmap_mode="r")).samples.fingerprint()
+
+
+@pytest.mark.parametrize("entry", [Entry("picture"), Entry("image", "klass"), Entry(2), Entry("image", 1)])
+def test_an_entry_that_no_sample_has(entry: Entry) -> None:
+    given = DatasetInputs([{"image": np.zeros(3, np.float32), "label": 1}], entry=entry)
+    with pytest.raises(InputError, match=r"^Sample 0 of the dataset has no entry .*, but the entries image, label: name one of them"):
+        given.fingerprint()
+
+
+@pytest.mark.parametrize("count", [1, 64, 1025, 1035, 1088])
+def test_the_first_samples_have_their_labels(count: int) -> None:
+    values, labels = DatasetInputs(Counted(1100), workers=0).first(count)
+    assert torch.equal(values[-1], values_of(count - 1))
+    assert labels.tolist() == [number % 3 for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (csr_matrix(np.eye(4, dtype=np.float32)), "must be an array, .*, not csr_matrix.$"),
+        (pd.Index([1.0, 2.0]), "^The inputs have the type pandas.Index, which has no rows: pass an array of shape"),
+        (array("f", [1, 2]), "^The inputs have the type array.array, which has no rows: pass an array of shape"),
+        (memoryview(b"ab"), "must be an array, .*, not memoryview.$"),
+    ],
+)
+def test_what_only_looks_like_a_dataset(given: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        as_inputs(given)
 
 
 @pytest.mark.parametrize(

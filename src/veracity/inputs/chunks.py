@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.process import current_process
@@ -33,6 +34,7 @@ SCANNED = 16
 """Chunks that are read at once if all are."""
 SPARSE = 4
 """Single samples are read where a chunk would be read for less than one part in so many of it."""
+FLOATING = "The samples of the dataset must be arrays of floating-point numbers"
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,30 @@ class Chunk:
 
 def as_values(given: Any) -> Tensor:
     """The values of one sample as a tensor."""
-    found = given.detach() if isinstance(given, Tensor) else torch.as_tensor(given if isinstance(given, list) else np.array(given))
+    if isinstance(given, Tensor):
+        found = given.detach()
+    else:
+        try:
+            found = torch.as_tensor(given) if isinstance(given, list) else from_numpy(np.array(given))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{FLOATING}, not {type(given).__name__}: convert them in the dataset.") from error
     check_readable(found, "inputs")
     return found
 
 
+def from_numpy(given: np.ndarray[Any, Any]) -> Tensor:
+    """An array as a tensor, in this machine's order of bytes."""
+    try:
+        return torch.from_numpy(given.astype(given.dtype.newbyteorder("="), copy=False))
+    except TypeError as error:
+        raise InputError(f"{FLOATING}, not of type {given.dtype}: convert them, for example with .astype('float32').") from error
+
+
 def read_samples(dataset: Any, numbers: Sequence[int]) -> list[Any]:
-    """Samples by number: at once if the dataset can, as those of Hugging Face do."""
+    """Samples by number: at once if the dataset can, as those of Hugging Face do. If that fails, one by one, to name the bad sample."""
     if hasattr(dataset, "__getitems__"):
-        return list(dataset.__getitems__(list(numbers)))
+        with suppress(Exception):
+            return list(dataset.__getitems__(list(numbers)))
     found = []
     for number in numbers:
         try:
@@ -83,7 +100,7 @@ def read_samples(dataset: Any, numbers: Sequence[int]) -> list[Any]:
 def load(dataset: Any, form: Form, numbers: Sequence[int]) -> Chunk:
     """Samples by number, checked, converted and hashed."""
     if isinstance(dataset, np.ndarray):
-        values: Tensor = torch.from_numpy(np.array(dataset[list(numbers)]))
+        values = from_numpy(np.array(dataset[list(numbers)]))
         labels = None
     else:
         samples = read_samples(dataset, numbers)
@@ -107,7 +124,7 @@ def load(dataset: Any, form: Form, numbers: Sequence[int]) -> Chunk:
 def stacked(samples: Sequence[Any], numbers: Sequence[int], shape: Size) -> Tensor:
     """Samples of one shape as a tensor (n, ...)."""
     if all(type(sample) is np.ndarray and sample.shape == shape for sample in samples):
-        return torch.from_numpy(np.stack(samples))
+        return from_numpy(np.stack(samples))
     parts = [as_values(sample) for sample in samples]
     other = next((place for place, part in enumerate(parts) if part.shape != shape), None)
     if other is not None:

@@ -15,13 +15,18 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import FLOATS, Signals
 from veracity.core.randomness import gpus_in_use, seeded
-from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, read_samples
-from veracity.inputs.entries import Entry, entries_of, shown_entries, single_entry
+from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, from_numpy, read_samples
+from veracity.inputs.entries import Entry, check_entry, entries_of, shown_entries, single_entry
 
 
 def is_map_style(given: Any) -> bool:
     """Whether samples can be read by their number, and there is a last one."""
-    return hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, IterableDataset)
+    if not hasattr(given, "__len__") or not hasattr(given, "__getitem__") or isinstance(given, IterableDataset):
+        return False
+    try:
+        return len(given) >= 0
+    except TypeError:  # sparse matrices have a length that only raises
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,7 @@ class DatasetInputs:
     def reader(self) -> ChunkReader:
         """Reads the samples; raises if the first one is not what an audit can take."""
         if isinstance(self.dataset, np.ndarray):
-            entry, first, values = Entry(None), None, torch.from_numpy(np.array(self.dataset[0]))
+            entry, first, values = Entry(None), None, from_numpy(np.array(self.dataset[0]))
         else:
             with seeded(0, gpus_in_use()):
                 sample = read_samples(self.dataset, [0])[0]
@@ -79,6 +84,7 @@ class DatasetInputs:
                     f"A sample of the dataset must be one array, alone or with its label, but sample 0 has {shown_entries(sample)}: return "
                     "(array, label), or pass SeveralInputs or TextInputs."
                 )
+            check_entry(sample, found)
             entry, first, values = found, entries_of(sample), as_values(found.of(sample))
         if not values.ndim or not values.numel() or values.dtype not in FLOATS:
             what = f"{str(values.dtype).removeprefix('torch.')} of shape {tuple(values.shape)}"
@@ -133,8 +139,9 @@ class DatasetInputs:
 
     def first(self, count: int) -> tuple[Tensor, Any]:
         """The first samples and their labels, None if there are none."""
-        values = torch.cat([self.take(part).values for part in torch.arange(count).split(SCANNED * CHUNK)])
-        return values, joined(self.reader.labels[: -(-count // CHUNK)])[:count] if self.labelled else None
+        numbers = range(-(-count // CHUNK))
+        parts = [torch.cat(self.reader.chunks(numbers[start : start + SCANNED])) for start in numbers[::SCANNED]]
+        return torch.cat(parts)[:count], joined(self.reader.labels[: len(numbers)])[:count] if self.labelled else None
 
     def fingerprint(self) -> str:
         """A hash of the version, or else of every sample; reads what was not read yet."""
