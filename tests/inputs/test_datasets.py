@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import weakref
 from array import array
 from pathlib import Path
@@ -286,6 +287,25 @@ def test_memory_maps_of_other_types(tmp_path: Path) -> None:
     np.save(tmp_path / "long.npy", x.numpy().astype(np.longdouble))
     with pytest.raises(InputError, match=r"must be arrays of floating-point numbers, not of type .*: convert them"):
         split_labels(np.load(tmp_path / "long.npy", mmap_mode="r")).samples.fingerprint()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_memory_map_travels_as_the_name_of_its_file(order: Any, tmp_path: Path) -> None:
+    x = in_memory()[0]
+    np.save(tmp_path / "x.npy", np.asarray(x.numpy(), order=order))
+    whole = np.load(tmp_path / "x.npy", mmap_mode="r")
+    changed = np.load(tmp_path / "x.npy", mmap_mode="c")
+    changed += 1
+    for given, expected in ((whole, x), (whole[64:], x[64:]), (whole[::2], x[::2]), (changed, x + 1)):
+        inputs = DatasetInputs(given)
+        assert inputs.shape == x.shape[1:]
+        sent = pickle.dumps(inputs)
+        if given is whole or (order == "C" and len(expected) == 136):  # others are sent as their numbers
+            assert len(sent) < x.numel()
+        assert torch.equal(pickle.loads(sent).take(torch.arange(len(expected))).values, expected)
+    (tmp_path / "x.npy").unlink()
+    with pytest.raises(InputError, match=r"^The memory map .*x.npy cannot be opened in a worker process"):
+        pickle.loads(pickle.dumps(DatasetInputs(whole)))
 
 
 @pytest.mark.parametrize("entry", [Entry("picture"), Entry("image", "klass"), Entry(2), Entry("image", 1)])

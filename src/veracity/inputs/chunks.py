@@ -6,6 +6,7 @@ was. Samples of a chunk are read together, so that a dataset which draws from th
 
 from __future__ import annotations
 
+import os
 import random
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from mmap import mmap
 from multiprocessing import get_context
 from multiprocessing.process import current_process
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -143,6 +145,43 @@ def as_label_numbers(labels: list[Any]) -> Any:
         return labels
 
 
+@dataclass(frozen=True)
+class MappedFile:
+    """A memory map on its way to another process, which opens the file again: the map itself would be sent with all its numbers."""
+
+    filename: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    order: Literal["C", "F"]
+
+    def open(self) -> np.ndarray[Any, Any]:
+        """The memory map."""
+        try:
+            return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"The memory map {self.filename} cannot be opened in a worker process ({error}): keep its file where all processes see it."
+            ) from error
+
+
+def packed(dataset: Any) -> Any:
+    """A dataset as it is sent to another process: of a memory map, only where it is, unless it leaves out numbers or may be changed."""
+    if not isinstance(dataset, np.memmap) or not (dataset.flags.c_contiguous or dataset.flags.f_contiguous):
+        return dataset
+    root: Any = dataset.base if isinstance(dataset.base, np.memmap) else dataset
+    if not isinstance(root.base, mmap) or root.filename is None or root.mode == "c":
+        return dataset
+    offset = root.offset + dataset.ctypes.data - root.ctypes.data
+    order: Literal["C", "F"] = "C" if dataset.flags.c_contiguous else "F"
+    return MappedFile(os.path.abspath(root.filename), dataset.dtype.str, dataset.shape, offset, order)
+
+
+def unpacked(dataset: Any) -> Any:
+    """What was packed."""
+    return dataset.open() if isinstance(dataset, MappedFile) else dataset
+
+
 SOURCE: dict[str, Any] = {}
 """In a reading process: its dataset."""
 
@@ -150,7 +189,7 @@ SOURCE: dict[str, Any] = {}
 def open_source(dataset: Any) -> None:
     """Keep the dataset of a reading process, which computes with one thread."""
     torch.set_num_threads(1)
-    SOURCE["dataset"] = dataset
+    SOURCE["dataset"] = unpacked(dataset)
 
 
 def load_there(form: Form, number: int, numbers: range) -> Chunk:
@@ -191,10 +230,11 @@ class ChunkReader:
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes, which need neither labels nor what is held here."""
         own = {"lock", "cache", "coming", "pool", "last", "bytes"}
-        return {name: value for name, value in vars(self).items() if name not in own} | {"labels": [None] * self.count}
+        kept = {name: value for name, value in vars(self).items() if name not in own}
+        return kept | {"labels": [None] * self.count, "dataset": packed(self.dataset)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        vars(self).update(state | {"dataset": unpacked(state["dataset"])})
         self.begin()
 
     def samples_of(self, number: int) -> range:
@@ -313,7 +353,9 @@ class ChunkReader:
             self.coming.pop(number).cancel()
         if self.pool is None:
             self.pool = (
-                ProcessPoolExecutor(processes, get_context("spawn"), open_source, (self.dataset,)) if processes else ThreadPoolExecutor(1)
+                ProcessPoolExecutor(processes, get_context("spawn"), open_source, (packed(self.dataset),))
+                if processes
+                else ThreadPoolExecutor(1)
             )
         for number in wanted:
             if len(self.coming) > max(1, most // 2 // self.chunk_bytes):

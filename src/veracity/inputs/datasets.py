@@ -15,7 +15,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import FLOATS, Signals
 from veracity.core.randomness import gpus_in_use, seeded
-from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, from_numpy, read_samples
+from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, from_numpy, packed, read_samples, unpacked
 from veracity.inputs.entries import Entry, check_entry, entries_of, shown_entries, single_entry
 
 
@@ -115,6 +115,13 @@ class DatasetInputs:
         """Where samples have their values and labels: part of the key of a version, whose samples are not hashed."""
         entry = self.reader.form.entry
         return [entry.values, entry.label]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"dataset": packed(self.dataset)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        found = state.get("reader")
+        vars(self).update(state | {"dataset": unpacked(state["dataset"]) if found is None else found.dataset})
 
     def size(self) -> int:
         """The number of samples."""
