@@ -249,7 +249,7 @@ class Pixels(Plain):
         (Broken(), r"^Sample 71 of the dataset cannot be read \(FileNotFoundError: photo-71.png\): repair it, or leave it out.$"),
         (Holes(), r"^Sample 71 of the dataset holds NaN or infinity: replace these values"),
         (Pixels(), r"^A sample .* must be an array of floating-point numbers, but sample 0 is uint8 of shape \(1, 12\): convert it"),
-        (DatasetInputs(Random(), held=1), r"^Samples 0 to 63 of the dataset were others when they were read before: return the same"),
+        (DatasetInputs(Random(), held=1), r"^Samples 0 to 63 of the dataset changed since they were first read: return the same"),
     ],
 )
 def test_bad_datasets(given: Any, sentence: str, tmp_path: Path) -> None:
@@ -269,6 +269,13 @@ class BrokenAtOnce(Broken):
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         return [self[number] for number in numbers]
+
+
+def test_a_sample_with_different_entries_is_named() -> None:
+    rows = [{"image": np.zeros(3, np.float32), "label": 1} for _ in range(8)]
+    rows[7]["id"] = 7
+    with pytest.raises(InputError, match=r"^Sample 7 of the dataset has different entries from sample 0: it has the entries .*id"):
+        DatasetInputs(rows).fingerprint()
 
 
 def test_a_sample_that_cannot_be_read_is_named() -> None:

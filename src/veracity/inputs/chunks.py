@@ -109,7 +109,7 @@ def load(dataset: Any, form: Form, numbers: Sequence[int]) -> Chunk:
         for number, sample in zip(numbers, samples, strict=True):
             if entries_of(sample) != form.first and form.entry.values is not None:
                 raise InputError(
-                    f"Sample 0 of the dataset has other entries than sample {number}, which has {shown_entries(sample)}: give all samples "
+                    f"Sample {number} of the dataset has different entries from sample 0: it has {shown_entries(sample)}. Give all samples "
                     "the same entries."
                 )
         values = stacked([form.entry.of(sample) for sample in samples], numbers, form.shape)
@@ -297,7 +297,7 @@ class ChunkReader:
         if known and found.key != known:
             part = self.samples_of(number)
             raise InputError(
-                f"Samples {part.start} to {part.stop - 1} of the dataset were others when they were read before: return the same sample "
+                f"Samples {part.start} to {part.stop - 1} of the dataset changed since they were first read: return the same sample "
                 "for the same number, without random augmentation, or copy the data first."
             )
         if np.isnan(self.spans[number, 0]):
