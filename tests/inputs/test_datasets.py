@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import weakref
 from array import array
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,32 @@ def test_no_setting_changes_the_samples(settings: dict[str, Any]) -> None:
     assert torch.equal(inputs.labels(), y)
     assert torch.equal(inputs.labels_at(torch.tensor([5, 100])), y[[5, 100]])
     assert inputs.span() == (float(x.min()), float(x.max()))
+
+
+def test_converted_samples_and_their_labels_are_read_once() -> None:
+    class Double(Counted):
+        def __getitem__(self, number: int) -> tuple[Any, int]:
+            values, label = super().__getitem__(number)
+            return values.astype(np.float64), label
+
+    data = Double()
+    audit = veracity.Audit(inputs=data, **SETTINGS)
+    with pytest.warns(veracity.core.errors.Note, match="converted to float32"):
+        audit.data.fingerprint()
+    read = len(data.reads)
+    assert audit.labels is not None
+    assert audit.labels.tolist() == [number % 3 for number in range(200)]
+    assert len(data.reads) == read
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_nothing_reads_ahead_after_a_run(workers: int | None, tmp_path: Path) -> None:
+    inputs, before = DatasetInputs(Plain(), workers=workers), set(active_children())
+    veracity.Audit(inputs=inputs, **SETTINGS).run(tmp_path / "run", progress=False)
+    assert inputs.reader.pool is None
+    assert set(active_children()) == before
+    assert torch.equal(inputs.take(torch.arange(200)).values, in_memory()[0])
+    inputs.reader.close()
 
 
 def test_few_samples_are_held() -> None:

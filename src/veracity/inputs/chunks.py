@@ -367,6 +367,13 @@ class ChunkReader:
                     else self.pool.submit(self.read_in_thread, number)
                 )
 
+    def close(self) -> None:
+        """End the thread or the processes that read ahead; they start again when they are needed."""
+        pool, self.pool = self.pool, None
+        self.coming.clear()
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
     def scan(self) -> None:
         """Read every chunk that was not read yet."""
         unread = np.flatnonzero(np.isnan(self.spans[:, 0]))
