@@ -129,7 +129,7 @@ def test_nothing_reads_ahead_after_a_run(workers: int | None, tmp_path: Path) ->
     inputs, before = DatasetInputs(Plain(), workers=workers), set(active_children())
     veracity.Audit(inputs=inputs, **SETTINGS).run(tmp_path / "run", progress=False)
     assert inputs.reader.pool is None
-    assert set(active_children()) == before
+    assert set(active_children()) <= before  # those of other tests may have ended
     assert torch.equal(inputs.take(torch.arange(200)).values, in_memory()[0])
     inputs.reader.close()
 
