@@ -169,6 +169,21 @@ def in_own_precision(method: F) -> F:
     return cast(F, inside)
 
 
+def closing_data(method: F) -> F:
+    """A method of an audit, after which no thread or process reads ahead."""
+
+    @wraps(method)
+    def inside(self: Audit, *args: Any, **settings: Any) -> Any:
+        try:
+            return method(self, *args, **settings)
+        finally:
+            data = vars(self).get("data")
+            if isinstance(data, DatasetInputs) and "reader" in vars(data):
+                data.reader.close()
+
+    return cast(F, inside)
+
+
 RESOLVED = ("models", "inputs", "targets", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
 """Settings that `resolve` checks."""
 
@@ -252,7 +267,9 @@ class Audit:
     @cached_property
     def labels(self) -> Tensor | None:
         """The targets as one number per sample; those beside the inputs if none are given."""
-        given = self.given.labels if self.targets is None else self.targets
+        given = self.targets
+        if given is None:  # converted data were read apart from the given ones
+            given = self.data.labels() if isinstance(self.data, DatasetInputs) and self.data.labelled else self.given.labels
         return as_labels(given, self.data.size(), class_names(self.modules, given))
 
     @property
@@ -261,6 +278,7 @@ class Audit:
         crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
         return isinstance(self.data, DatasetInputs) and self.data.labelled and self.targets is None and not crossed
 
+    @closing_data
     @hashing_once()
     @in_own_precision
     def run(
@@ -450,6 +468,7 @@ class Audit:
 
         return {name: training.train(store, progress, look if unknown else None) for name, training in trainings.items()}
 
+    @closing_data
     @in_own_precision
     def forecast(
         self,

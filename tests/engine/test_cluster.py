@@ -22,6 +22,7 @@ from veracity import Audit, Ray
 from veracity.core.errors import InputError, Note, StoreError, VeracityError
 from veracity.engine.executors import cluster
 from veracity.engine.executors.local import TRIES
+from veracity.engine.memory import EXPLAINED
 from veracity.engine.store import RunFolder
 from veracity.perturb import CyclicShift
 from veracity.results import Result
@@ -154,6 +155,16 @@ def test_tasks_give_the_table_of_an_inline_run_and_the_models_travel_once(tmp_pa
     assert fake.most <= cluster.AHEAD * 4
     assert {name: fake.options[name] for name in ("num_cpus", "num_gpus")} == {"num_cpus": 0.5, "num_gpus": 0.0}
     assert fake.options["memory"] == 1 << 30
+
+
+def test_a_worker_forgets_the_run_before(tmp_path: Path, on: Any) -> None:
+    def fate(call: int, when: str) -> None:
+        if (call, when) == (1, "before"):
+            EXPLAINED.recall("of the run before", frozenset({"maps"}), lambda _: {"maps": torch.zeros(1)})
+
+    on(FakeRay(fate))
+    run(tmp_path / "run", explainers=["gradient"], controls=False)
+    assert "of the run before" not in EXPLAINED
 
 
 def test_workers_elsewhere_are_given_an_absolute_path(tmp_path: Path, on: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from torch.utils.data import Dataset
 
 from small import series_inputs, small_net
 from veracity import Audit
+from veracity.engine.memory import ACTIVATIONS, EXPLAINED, forget_outputs
+from veracity.explain import SmoothGrad, TopK
 
 
 def slow(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -56,3 +58,12 @@ def test_of_many_samples_the_first_are_read() -> None:
     assert data.reads < 9400
     assert (said.forward, said.backward) == (40_000, 40_000)
     assert said.cells == 625
+
+
+def test_nothing_is_kept_after_a_forecast() -> None:
+    forget_outputs()
+    source = SmoothGrad(draws=2)
+    explainers = {"smooth": source, "largest": TopK(explainer=source, k=2)}
+    audit = Audit(models=small_net(), inputs=series_inputs(8), explainers=explainers, scores=["sparseness"], controls=False)
+    audit.forecast(progress=False)
+    assert (len(ACTIVATIONS.kept), len(EXPLAINED.kept)) == (0, 0)

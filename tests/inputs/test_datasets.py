@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import weakref
+from array import array
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 import veracity
 from small import small_net
 from veracity.core.errors import InputError
 from veracity.inputs import DatasetInputs
 from veracity.inputs.chunks import CHUNK
+from veracity.inputs.convert import as_inputs
+from veracity.inputs.entries import Entry
+from veracity.inputs.labels import split_labels
 
 SETTINGS: dict[str, Any] = {
     "models": small_net(),
@@ -101,6 +108,32 @@ def test_no_setting_changes_the_samples(settings: dict[str, Any]) -> None:
     assert inputs.span() == (float(x.min()), float(x.max()))
 
 
+def test_converted_samples_and_their_labels_are_read_once() -> None:
+    class Double(Counted):
+        def __getitem__(self, number: int) -> tuple[Any, int]:
+            values, label = super().__getitem__(number)
+            return values.astype(np.float64), label
+
+    data = Double()
+    audit = veracity.Audit(inputs=data, **SETTINGS)
+    with pytest.warns(veracity.core.errors.Note, match="converted to float32"):
+        audit.data.fingerprint()
+    read = len(data.reads)
+    assert audit.labels is not None
+    assert audit.labels.tolist() == [number % 3 for number in range(200)]
+    assert len(data.reads) == read
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_nothing_reads_ahead_after_a_run(workers: int | None, tmp_path: Path) -> None:
+    inputs, before = DatasetInputs(Plain(), workers=workers), set(active_children())
+    veracity.Audit(inputs=inputs, **SETTINGS).run(tmp_path / "run", progress=False)
+    assert inputs.reader.pool is None
+    assert set(active_children()) <= before  # those of other tests may have ended
+    assert torch.equal(inputs.take(torch.arange(200)).values, in_memory()[0])
+    inputs.reader.close()
+
+
 def test_few_samples_are_held() -> None:
     data = Counted(CHUNK * 20)
     inputs = DatasetInputs(data, held=4 * CHUNK * 12 * 4)
@@ -148,6 +181,22 @@ def test_keys_follow_every_sample_or_the_version() -> None:
     same = [DatasetInputs(one, version="1") for one in (Plain(), Changed())]
     assert same[0].fingerprint() == same[1].fingerprint() != DatasetInputs(Plain(), version="2").fingerprint()
     assert same[0].content_key(blocks[2]) == same[1].content_key(blocks[2]) != same[0].content_key(blocks[1])
+
+
+def test_one_version_has_a_key_for_each_shape_and_entry() -> None:
+    class Two:
+        def __init__(self, side: int) -> None:
+            self.side = side
+
+        def __len__(self) -> int:
+            return 70
+
+        def __getitem__(self, number: int) -> dict[str, Any]:
+            return {name: np.full(self.side, number, np.float32) for name in ("left", "right")}
+
+    given = [DatasetInputs(Two(side), version="1", entry=Entry(name)) for side in (4, 8) for name in ("left", "right")]
+    assert len({one.content_key(torch.arange(64)) for one in given}) == 4
+    assert len({one.fingerprint() for one in given}) == 4
 
 
 def test_a_memory_map_is_read_by_slices(tmp_path: Path) -> None:
@@ -227,7 +276,7 @@ class Pixels(Plain):
         (Broken(), r"^Sample 71 of the dataset cannot be read \(FileNotFoundError: photo-71.png\): repair it, or leave it out.$"),
         (Holes(), r"^Sample 71 of the dataset holds NaN or infinity: replace these values"),
         (Pixels(), r"^A sample .* must be an array of floating-point numbers, but sample 0 is uint8 of shape \(1, 12\): convert it"),
-        (DatasetInputs(Random(), held=1), r"^Samples 0 to 63 of the dataset were others when they were read before: return the same"),
+        (DatasetInputs(Random(), held=1), r"^Samples 0 to 63 of the dataset changed since they were first read: return the same"),
     ],
 )
 def test_bad_datasets(given: Any, sentence: str, tmp_path: Path) -> None:
@@ -240,6 +289,85 @@ def test_bad_datasets(given: Any, sentence: str, tmp_path: Path) -> None:
         return
     with pytest.raises(InputError, match=sentence):
         audit.run(tmp_path / "run", progress=False)
+
+
+class BrokenAtOnce(Broken):
+    """Reads many samples at once, as datasets of Hugging Face and subsets do."""
+
+    def __getitems__(self, numbers: list[int]) -> list[Any]:
+        return [self[number] for number in numbers]
+
+
+def test_a_sample_with_different_entries_is_named() -> None:
+    rows = [{"image": np.zeros(3, np.float32), "label": 1} for _ in range(8)]
+    rows[7]["id"] = 7
+    with pytest.raises(InputError, match=r"^Sample 7 of the dataset has different entries from sample 0: it has the entries .*id"):
+        DatasetInputs(rows).fingerprint()
+
+
+def test_a_sample_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(InputError, match=r"^Sample 71 of the dataset cannot be read \(FileNotFoundError: photo-71.png\)"):
+        DatasetInputs(BrokenAtOnce()).fingerprint()
+    with pytest.raises(InputError, match=r"^Sample 0 of the dataset cannot be read \(FileNotFoundError: "):
+        split_labels(Subset(Broken(), [71, 72]))
+
+
+def test_memory_maps_of_other_types(tmp_path: Path) -> None:
+    x = in_memory()[0]
+    np.save(tmp_path / "big.npy", x.numpy().astype(">f4"))
+    big = split_labels(np.load(tmp_path / "big.npy", mmap_mode="r")).samples
+    assert torch.equal(big.take(torch.arange(200)).values, x)
+    assert big.fingerprint() == DatasetInputs(x.numpy()).fingerprint()
+    np.save(tmp_path / "long.npy", x.numpy().astype(np.longdouble))
+    with pytest.raises(InputError, match=r"must be arrays of floating-point numbers, not of type .*: convert them"):
+        split_labels(np.load(tmp_path / "long.npy", mmap_mode="r")).samples.fingerprint()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_memory_map_travels_as_the_name_of_its_file(order: Any, tmp_path: Path) -> None:
+    x = in_memory()[0]
+    np.save(tmp_path / "x.npy", np.asarray(x.numpy(), order=order))
+    whole = np.load(tmp_path / "x.npy", mmap_mode="r")
+    changed = np.load(tmp_path / "x.npy", mmap_mode="c")
+    changed += 1
+    for given, expected in ((whole, x), (whole[64:], x[64:]), (whole[::2], x[::2]), (changed, x + 1)):
+        inputs = DatasetInputs(given)
+        assert inputs.shape == x.shape[1:]
+        sent = pickle.dumps(inputs)
+        if given is whole or (order == "C" and len(expected) == 136):  # others are sent as their numbers
+            assert len(sent) < x.numel()
+        assert torch.equal(pickle.loads(sent).take(torch.arange(len(expected))).values, expected)
+    (tmp_path / "x.npy").unlink()
+    with pytest.raises(InputError, match=r"^The memory map .*x.npy cannot be opened in a worker process"):
+        pickle.loads(pickle.dumps(DatasetInputs(whole)))
+
+
+@pytest.mark.parametrize("entry", [Entry("picture"), Entry("image", "klass"), Entry(2), Entry("image", 1)])
+def test_an_entry_that_no_sample_has(entry: Entry) -> None:
+    given = DatasetInputs([{"image": np.zeros(3, np.float32), "label": 1}], entry=entry)
+    with pytest.raises(InputError, match=r"^Sample 0 of the dataset has no entry .*, but the entries image, label: name one of them"):
+        given.fingerprint()
+
+
+@pytest.mark.parametrize("count", [1, 64, 1025, 1035, 1088])
+def test_the_first_samples_have_their_labels(count: int) -> None:
+    values, labels = DatasetInputs(Counted(1100), workers=0).first(count)
+    assert torch.equal(values[-1], values_of(count - 1))
+    assert labels.tolist() == [number % 3 for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (csr_matrix(np.eye(4, dtype=np.float32)), "must be an array, .*, not csr_matrix.$"),
+        (pd.Index([1.0, 2.0]), "^The inputs have the type pandas.Index, which has no rows: pass an array of shape"),
+        (array("f", [1, 2]), "^The inputs have the type array.array, which has no rows: pass an array of shape"),
+        (memoryview(b"ab"), "must be an array, .*, not memoryview.$"),
+    ],
+)
+def test_what_only_looks_like_a_dataset(given: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        as_inputs(given)
 
 
 @pytest.mark.parametrize(

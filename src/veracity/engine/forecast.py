@@ -21,7 +21,7 @@ from veracity.core.inputs import Signals, is_streamed
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.wording import count
 from veracity.engine.later import Later
-from veracity.engine.loop import JobRunner
+from veracity.engine.loop import JobRunner, forget_jobs
 from veracity.engine.memory import Budget, row_bytes
 from veracity.engine.plan import Job, plan, unfinished
 from veracity.engine.preliminaries import CALIBRATIONS, LEARNT, Preliminaries, calibrate_all, learn_all
@@ -165,7 +165,10 @@ class Trial:
                 problem = self.taught(folder) if self.learning else outlook.problem
                 ahead = time.perf_counter() - began
                 runner = JobRunner(problem, folder.root, outlook.budgets)
-                found = [self.model_seconds(problem, name, runner, folder) for name in problem.models]
+                try:
+                    found = [self.model_seconds(problem, name, runner, folder) for name in problem.models]
+                finally:
+                    forget_jobs()
         working, size = sum(one for one, _ in found), sum(other for _, other in found)
         start = starting_time() if workers > 1 else 0.0
         return ahead + start + working / workers, size

@@ -24,11 +24,11 @@ from veracity.core.scores import Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, Space, TargetSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Search
 from veracity.engine.later import Later
-from veracity.engine.memory import Budget, Readings
+from veracity.engine.memory import ACTIVATIONS, EXPLAINED, Budget, Readings
 from veracity.engine.perturbation.base import Lines, Measurements, Perturbation, join
 from veracity.engine.perturbation.folds import FoldPerturbation
 from veracity.engine.perturbation.inputs import GuidedPerturbation, InputPerturbation, SamplePerturbation, TargetPerturbation
-from veracity.engine.perturbation.refits import RefitPerturbation
+from veracity.engine.perturbation.refits import COPIES, RefitPerturbation
 from veracity.engine.perturbation.row_weights import RowWeightPerturbation
 from veracity.engine.perturbation.search import SearchRun
 from veracity.engine.perturbation.weights import WeightPerturbation
@@ -40,6 +40,7 @@ from veracity.engine.store import Place, RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.refits import Refits
 from veracity.perturb.weights import RowWeightSpace
+from veracity.perturb.weights.copies import forget_copies
 
 KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
     (GuidedSpace, GuidedPerturbation),
@@ -251,3 +252,11 @@ def merged(parts: Sequence[tuple[tuple[int, ...], list[Lines], Block]], failed: 
         for key, value in block.maps.items():
             maps.setdefault(key, {})[rows] = value
     return Outcome(cells, failed, maps)
+
+
+def forget_jobs() -> None:
+    """Drop what jobs keep for each other: copies of models, activations and explanations."""
+    COPIES.forget()
+    forget_copies()
+    ACTIVATIONS.forget()
+    EXPLAINED.forget()

@@ -6,16 +6,19 @@ was. Samples of a chunk are read together, so that a dataset which draws from th
 
 from __future__ import annotations
 
+import os
 import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from mmap import mmap
 from multiprocessing import get_context
 from multiprocessing.process import current_process
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,6 +36,7 @@ SCANNED = 16
 """Chunks that are read at once if all are."""
 SPARSE = 4
 """Single samples are read where a chunk would be read for less than one part in so many of it."""
+FLOATING = "The samples of the dataset must be arrays of floating-point numbers"
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,30 @@ class Chunk:
 
 def as_values(given: Any) -> Tensor:
     """The values of one sample as a tensor."""
-    found = given.detach() if isinstance(given, Tensor) else torch.as_tensor(given if isinstance(given, list) else np.array(given))
+    if isinstance(given, Tensor):
+        found = given.detach()
+    else:
+        try:
+            found = torch.as_tensor(given) if isinstance(given, list) else from_numpy(np.array(given))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{FLOATING}, not {type(given).__name__}: convert them in the dataset.") from error
     check_readable(found, "inputs")
     return found
 
 
+def from_numpy(given: np.ndarray[Any, Any]) -> Tensor:
+    """An array as a tensor, in this machine's order of bytes."""
+    try:
+        return torch.from_numpy(given.astype(given.dtype.newbyteorder("="), copy=False))
+    except TypeError as error:
+        raise InputError(f"{FLOATING}, not of type {given.dtype}: convert them, for example with .astype('float32').") from error
+
+
 def read_samples(dataset: Any, numbers: Sequence[int]) -> list[Any]:
-    """Samples by number: at once if the dataset can, as those of Hugging Face do."""
+    """Samples by number: at once if the dataset can, as those of Hugging Face do. If that fails, one by one, to name the bad sample."""
     if hasattr(dataset, "__getitems__"):
-        return list(dataset.__getitems__(list(numbers)))
+        with suppress(Exception):
+            return list(dataset.__getitems__(list(numbers)))
     found = []
     for number in numbers:
         try:
@@ -83,14 +102,14 @@ def read_samples(dataset: Any, numbers: Sequence[int]) -> list[Any]:
 def load(dataset: Any, form: Form, numbers: Sequence[int]) -> Chunk:
     """Samples by number, checked, converted and hashed."""
     if isinstance(dataset, np.ndarray):
-        values: Tensor = torch.from_numpy(np.array(dataset[list(numbers)]))
+        values = from_numpy(np.array(dataset[list(numbers)]))
         labels = None
     else:
         samples = read_samples(dataset, numbers)
         for number, sample in zip(numbers, samples, strict=True):
             if entries_of(sample) != form.first and form.entry.values is not None:
                 raise InputError(
-                    f"Sample 0 of the dataset has other entries than sample {number}, which has {shown_entries(sample)}: give all samples "
+                    f"Sample {number} of the dataset has different entries from sample 0: it has {shown_entries(sample)}. Give all samples "
                     "the same entries."
                 )
         values = stacked([form.entry.of(sample) for sample in samples], numbers, form.shape)
@@ -107,7 +126,7 @@ def load(dataset: Any, form: Form, numbers: Sequence[int]) -> Chunk:
 def stacked(samples: Sequence[Any], numbers: Sequence[int], shape: Size) -> Tensor:
     """Samples of one shape as a tensor (n, ...)."""
     if all(type(sample) is np.ndarray and sample.shape == shape for sample in samples):
-        return torch.from_numpy(np.stack(samples))
+        return from_numpy(np.stack(samples))
     parts = [as_values(sample) for sample in samples]
     other = next((place for place, part in enumerate(parts) if part.shape != shape), None)
     if other is not None:
@@ -126,6 +145,43 @@ def as_label_numbers(labels: list[Any]) -> Any:
         return labels
 
 
+@dataclass(frozen=True)
+class MappedFile:
+    """A memory map on its way to another process, which opens the file again: the map itself would be sent with all its numbers."""
+
+    filename: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    order: Literal["C", "F"]
+
+    def open(self) -> np.ndarray[Any, Any]:
+        """The memory map."""
+        try:
+            return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"The memory map {self.filename} cannot be opened in a worker process ({error}): keep its file where all processes see it."
+            ) from error
+
+
+def packed(dataset: Any) -> Any:
+    """A dataset as it is sent to another process: of a memory map, only where it is, unless it leaves out numbers or may be changed."""
+    if not isinstance(dataset, np.memmap) or not (dataset.flags.c_contiguous or dataset.flags.f_contiguous):
+        return dataset
+    root: Any = dataset.base if isinstance(dataset.base, np.memmap) else dataset
+    if not isinstance(root.base, mmap) or root.filename is None or root.mode == "c":
+        return dataset
+    offset = root.offset + dataset.ctypes.data - root.ctypes.data
+    order: Literal["C", "F"] = "C" if dataset.flags.c_contiguous else "F"
+    return MappedFile(os.path.abspath(root.filename), dataset.dtype.str, dataset.shape, offset, order)
+
+
+def unpacked(dataset: Any) -> Any:
+    """What was packed."""
+    return dataset.open() if isinstance(dataset, MappedFile) else dataset
+
+
 SOURCE: dict[str, Any] = {}
 """In a reading process: its dataset."""
 
@@ -133,7 +189,7 @@ SOURCE: dict[str, Any] = {}
 def open_source(dataset: Any) -> None:
     """Keep the dataset of a reading process, which computes with one thread."""
     torch.set_num_threads(1)
-    SOURCE["dataset"] = dataset
+    SOURCE["dataset"] = unpacked(dataset)
 
 
 def load_there(form: Form, number: int, numbers: range) -> Chunk:
@@ -174,10 +230,11 @@ class ChunkReader:
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes, which need neither labels nor what is held here."""
         own = {"lock", "cache", "coming", "pool", "last", "bytes"}
-        return {name: value for name, value in vars(self).items() if name not in own} | {"labels": [None] * self.count}
+        kept = {name: value for name, value in vars(self).items() if name not in own}
+        return kept | {"labels": [None] * self.count, "dataset": packed(self.dataset)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        vars(self).update(state | {"dataset": unpacked(state["dataset"])})
         self.begin()
 
     def samples_of(self, number: int) -> range:
@@ -240,7 +297,7 @@ class ChunkReader:
         if known and found.key != known:
             part = self.samples_of(number)
             raise InputError(
-                f"Samples {part.start} to {part.stop - 1} of the dataset were others when they were read before: return the same sample "
+                f"Samples {part.start} to {part.stop - 1} of the dataset changed since they were first read: return the same sample "
                 "for the same number, without random augmentation, or copy the data first."
             )
         if np.isnan(self.spans[number, 0]):
@@ -296,7 +353,9 @@ class ChunkReader:
             self.coming.pop(number).cancel()
         if self.pool is None:
             self.pool = (
-                ProcessPoolExecutor(processes, get_context("spawn"), open_source, (self.dataset,)) if processes else ThreadPoolExecutor(1)
+                ProcessPoolExecutor(processes, get_context("spawn"), open_source, (packed(self.dataset),))
+                if processes
+                else ThreadPoolExecutor(1)
             )
         for number in wanted:
             if len(self.coming) > max(1, most // 2 // self.chunk_bytes):
@@ -307,6 +366,13 @@ class ChunkReader:
                     if processes
                     else self.pool.submit(self.read_in_thread, number)
                 )
+
+    def close(self) -> None:
+        """End the thread or the processes that read ahead; they start again when they are needed."""
+        pool, self.pool = self.pool, None
+        self.coming.clear()
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
 
     def scan(self) -> None:
         """Read every chunk that was not read yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,9 @@ def from_samples(given: Any) -> Inputs:
         return GraphInputs.of(given)
     if isinstance(given, pd.Series):
         raise InputError("The inputs are one column of a table: pass a DataFrame, such as frame[['age']].")
+    if isinstance(given, (array, pd.Index)):
+        what = f"{type(given).__module__.split('.')[0]}.{type(given).__name__}"
+        raise InputError(f"The inputs have the type {what}, which has no rows: pass an array of shape (samples, ...).")
     if isinstance(given, Mapping):
         return from_parts(given)
     if isinstance(given, tuple) and given and all(isinstance(part, (Tensor, np.ndarray)) for part in given):

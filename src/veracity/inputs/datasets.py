@@ -15,13 +15,18 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import FLOATS, Signals
 from veracity.core.randomness import gpus_in_use, seeded
-from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, read_samples
-from veracity.inputs.entries import Entry, entries_of, shown_entries, single_entry
+from veracity.inputs.chunks import CHUNK, SCANNED, ChunkReader, Form, as_values, from_numpy, packed, read_samples, unpacked
+from veracity.inputs.entries import Entry, check_entry, entries_of, shown_entries, single_entry
 
 
 def is_map_style(given: Any) -> bool:
     """Whether samples can be read by their number, and there is a last one."""
-    return hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, IterableDataset)
+    if not hasattr(given, "__len__") or not hasattr(given, "__getitem__") or isinstance(given, IterableDataset):
+        return False
+    try:
+        return len(given) >= 0
+    except TypeError:  # sparse matrices have a length that only raises
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,7 @@ class DatasetInputs:
     def reader(self) -> ChunkReader:
         """Reads the samples; raises if the first one is not what an audit can take."""
         if isinstance(self.dataset, np.ndarray):
-            entry, first, values = Entry(None), None, torch.from_numpy(np.array(self.dataset[0]))
+            entry, first, values = Entry(None), None, from_numpy(np.array(self.dataset[0]))
         else:
             with seeded(0, gpus_in_use()):
                 sample = read_samples(self.dataset, [0])[0]
@@ -79,6 +84,7 @@ class DatasetInputs:
                     f"A sample of the dataset must be one array, alone or with its label, but sample 0 has {shown_entries(sample)}: return "
                     "(array, label), or pass SeveralInputs or TextInputs."
                 )
+            check_entry(sample, found)
             entry, first, values = found, entries_of(sample), as_values(found.of(sample))
         if not values.ndim or not values.numel() or values.dtype not in FLOATS:
             what = f"{str(values.dtype).removeprefix('torch.')} of shape {tuple(values.shape)}"
@@ -104,6 +110,19 @@ class DatasetInputs:
         """Whether samples come with labels."""
         return self.reader.form.entry.label is not None
 
+    @property
+    def place(self) -> list[str | int | None]:
+        """Where samples have their values and labels: part of the key of a version, whose samples are not hashed."""
+        entry = self.reader.form.entry
+        return [entry.values, entry.label]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"dataset": packed(self.dataset)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        found = state.get("reader")
+        vars(self).update(state | {"dataset": unpacked(state["dataset"]) if found is None else found.dataset})
+
     def size(self) -> int:
         """The number of samples."""
         return len(self.dataset)
@@ -127,14 +146,15 @@ class DatasetInputs:
 
     def first(self, count: int) -> tuple[Tensor, Any]:
         """The first samples and their labels, None if there are none."""
-        values = torch.cat([self.take(part).values for part in torch.arange(count).split(SCANNED * CHUNK)])
-        return values, joined(self.reader.labels[: -(-count // CHUNK)])[:count] if self.labelled else None
+        numbers = range(-(-count // CHUNK))
+        parts = [torch.cat(self.reader.chunks(numbers[start : start + SCANNED])) for start in numbers[::SCANNED]]
+        return torch.cat(parts)[:count], joined(self.reader.labels[: len(numbers)])[:count] if self.labelled else None
 
     def fingerprint(self) -> str:
         """A hash of the version, or else of every sample; reads what was not read yet."""
         about = ["dataset", self.size(), list(self.shape), str(self.dtype)]
         if self.version is not None:
-            return fingerprint.of_json([*about, self.version])
+            return fingerprint.of_json([*about, self.version, self.place])
         self.reader.scan()
         return fingerprint.of_json([*about, self.reader.keys])
 
@@ -143,7 +163,7 @@ class DatasetInputs:
         first, last, reader = int(index[0]), int(index[-1]) + 1, self.reader
         if self.version is not None:
             which = [first, last] if last - first == len(index) else index.tolist()
-            return fingerprint.of_json(["version", self.version, str(self.dtype), which])
+            return fingerprint.of_json(["version", self.version, self.place, list(self.shape), str(self.dtype), which])
         whole = first % CHUNK == 0 and (last % CHUNK == 0 or last == self.size()) and last - first == len(index)
         if not whole:
             return self.take(index).fingerprint()

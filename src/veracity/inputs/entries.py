@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from veracity.core.errors import listed
+from veracity.core.errors import InputError, listed
 
 LABELS = ("label", "labels", "target", "targets", "y")
 """Names of the entry that holds the labels."""
@@ -53,6 +53,15 @@ def single_entry(sample: Any, needed: Collection[str] = ()) -> Entry | None:
     arrays = isinstance(values, (Tensor, np.ndarray)) or hasattr(values, "__array_interface__")
     numbers = isinstance(values, list) and bool(values) and not isinstance(sample, list)
     return found if arrays or numbers else None
+
+
+def check_entry(sample: Any, entry: Entry) -> None:
+    """Raise if the first sample lacks its values or its label."""
+    for name in (entry.values, entry.label):
+        try:
+            _ = None if name is None else sample[name]
+        except (KeyError, IndexError, TypeError) as error:
+            raise InputError(f"Sample 0 of the dataset has no entry {name!r}, but {shown_entries(sample)}: name one of them.") from error
 
 
 def label_name(parts: Mapping[str, Any], needed: Collection[str] = ()) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from veracity.core.errors import InputError, warn
 from veracity.core.randomness import gpus_in_use, seeded
+from veracity.inputs.chunks import read_samples
 from veracity.inputs.datasets import DatasetInputs, is_map_style
 from veracity.inputs.entries import entries_of, label_name, shown_entries, single_entry
 from veracity.inputs.several import in_order
@@ -75,7 +77,7 @@ def split(given: Any, needed: Collection[str] = ()) -> Split:
 
 def is_samples(given: Any) -> bool:
     """Whether an object of somebody's own class is a dataset: it has a length, and gives samples by number."""
-    known = (list, tuple, str, bytes, Mapping, pd.Series)
+    known = (list, tuple, str, bytes, memoryview, array, Mapping, pd.Series, pd.Index)
     return is_map_style(given) and not isinstance(given, known) and not any(hasattr(given, one) for one in ("to_data_list", "input_ids"))
 
 
@@ -84,9 +86,9 @@ def of_dataset(given: Any, needed: Collection[str] = ()) -> Split:
     with seeded(0, gpus_in_use()):  # datasets may draw at random
         if not is_map_style(given):
             return of_samples(list(given), needed)
-        entry = single_entry(given[0], needed) if len(given) else None
+        entry = single_entry(read_samples(given, [0])[0], needed) if len(given) else None
         if entry is None:
-            return of_samples([given[number] for number in range(len(given))], needed)
+            return of_samples(read_samples(given, range(len(given))), needed)
     found = DatasetInputs(given, entry=entry)
     return Split(found) if entry.label is None else Split(found, found.labels, entry.taken)
 

@@ -14,12 +14,9 @@ from veracity.engine.executors.base import Executor
 from veracity.engine.executors.cluster import Ray
 from veracity.engine.executors.local import UNGUARDED, WorkerPool
 from veracity.engine.later import Later
-from veracity.engine.loop import JobRunner
-from veracity.engine.memory import ACTIVATIONS, EXPLAINED
-from veracity.engine.perturbation.refits import COPIES
+from veracity.engine.loop import JobRunner, forget_jobs
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress
-from veracity.perturb.weights.copies import forget_copies
 
 
 @EXECUTORS.add
@@ -37,10 +34,7 @@ class Inline(Executor):
                     runner.run(job, partial(progress.advance, job), later)
                     progress.finish(job)
         finally:
-            COPIES.forget()
-            forget_copies()
-            ACTIVATIONS.forget()
-            EXPLAINED.forget()
+            forget_jobs()
 
 
 @EXECUTORS.add

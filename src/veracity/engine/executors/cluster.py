@@ -23,7 +23,7 @@ from veracity.core.registry import EXECUTORS
 from veracity.core.settings import NonNegative, Positive
 from veracity.engine.executors.base import Executor
 from veracity.engine.executors.local import CANNOT_TRAVEL, TRIES
-from veracity.engine.loop import JobRunner
+from veracity.engine.loop import JobRunner, forget_jobs
 from veracity.engine.memory import CPU_MEMORY, gpu_limit, gpus_of
 from veracity.engine.plan import Job
 from veracity.engine.prepare import versions
@@ -186,6 +186,7 @@ def run_job(given: Sequence[Any], about: Expected, job: Job) -> None:
         torch.set_num_threads(1)
         about.check()
         RUNNERS.clear()
+        forget_jobs()  # of the run before
         RUNNERS[about.runner] = ray.get(given[0])
     runner = RUNNERS[about.runner]
     with gpu_limit((model.module for model in runner.problem.models.values()), runner.memory):
