@@ -405,3 +405,9 @@ def test_the_command_line_runs_shards_and_joins_them(tmp_path: Path, capsys: pyt
     assert code("join", folder) == 0
     assert "equivariance" in capsys.readouterr().out
     assert (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize("text", ["1/100001", "1/1000000000000", f"1/{'9' * 5000}", f"{'9' * 5000}/2"])
+def test_more_shards_than_anybody_starts_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="at most 100,000 shards"):
+        Share.of(text)

@@ -26,6 +26,8 @@ from veracity.engine.store.records import parsed, printable
 
 SHARDS = "shards"
 CLAIMS = f"{SHARDS}/claims"
+MOST = 100_000
+"""The most shards of a run."""
 BEAT, DEAD = 5.0, 30.0
 """Seconds between two signs of life, and the age at which a shard counts as dead."""
 
@@ -52,6 +54,8 @@ class Share:
         wanted = "A shard is 'auto', or its number and how many there are, such as 3/16"
         if not (isinstance(text, str) and number.isascii() and count.isascii() and number.isdigit() and count.isdigit()):
             raise InputError(f"{wanted}, not {text!r}.")
+        if max(len(number), len(count)) > len(str(MOST)) or int(count) > MOST:
+            raise InputError(f"{wanted}; at most {MOST:,} shards can share a run.")
         if not 1 <= int(number) <= int(count):
             raise InputError(f"{wanted}, and numbers run from 1 to {int(count) or 'their count'}: there is no shard {text}.")
         return cls(int(number), int(count))
