@@ -121,7 +121,7 @@ def work(folder: str) -> None:
 
 @pytest.mark.subprocess
 def test_a_killed_run_is_resumed_with_nothing_lost_and_a_second_command_is_refused_meanwhile(place: str, tmp_path: Path) -> None:
-    process = multiprocessing.get_context("fork").Process(target=work, args=(place,))
+    process = multiprocessing.get_context("spawn").Process(target=work, args=(place,))
     process.start()
     files = Files(place)
     while len(files.names("cells")) < 2:

@@ -366,7 +366,7 @@ def work(folder: str, shard: str) -> None:
 
 @pytest.mark.subprocess
 def test_shards_at_once_some_of_them_killed_and_auto_finishing(tmp_path: Path, many: list[Any], plain: pd.DataFrame) -> None:
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
     folder = str(tmp_path / "run")
     for number in range(1, 5):
         many.append(context.Process(target=work, args=(folder, f"{number}/4")))
