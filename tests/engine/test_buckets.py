@@ -124,8 +124,10 @@ def test_a_killed_run_is_resumed_with_nothing_lost_and_a_second_command_is_refus
     process = multiprocessing.get_context("spawn").Process(target=work, args=(place,))
     process.start()
     files = Files(place)
+    latest = time.monotonic() + 120
     while len(files.names("cells")) < 2:
         assert process.is_alive()
+        assert time.monotonic() < latest
         time.sleep(0.02)
     with pytest.raises(StoreError, match=rf"is being written by process {process.pid} on .*: wait for it .* its lease ends in \d+ s"):
         run(place, samples=192)

@@ -371,7 +371,9 @@ def test_shards_at_once_some_of_them_killed_and_auto_finishing(tmp_path: Path, m
     for number in range(1, 5):
         many.append(context.Process(target=work, args=(folder, f"{number}/4")))
         many[-1].start()
+    latest = time.monotonic() + 120
     while not signs(Files(folder)):
+        assert time.monotonic() < latest
         time.sleep(0.01)
     victim = next(iter(signs(Files(folder)).values())).pid
     os.kill(victim, signal.SIGKILL)
