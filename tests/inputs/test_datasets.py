@@ -15,11 +15,11 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 
 import veracity
 from small import small_net
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, Note
 from veracity.inputs import DatasetInputs
 from veracity.inputs.chunks import CHUNK
 from veracity.inputs.convert import as_inputs
@@ -244,6 +244,13 @@ class Random(Plain):
         return torch.from_numpy(self.generator.normal(size=(1, 12)).astype(np.float32)), 0
 
 
+class Later(Random):
+    """The first sample is steady, the others change."""
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return super().__getitem__(number) if number else (torch.zeros(1, 12), 0)
+
+
 class Ragged(Plain):
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
         return torch.zeros(1, 13 if number == 71 else 12), 0
@@ -276,7 +283,8 @@ class Pixels(Plain):
         (Broken(), r"^Sample 71 of the dataset cannot be read \(FileNotFoundError: photo-71.png\): repair it, or leave it out.$"),
         (Holes(), r"^Sample 71 of the dataset holds NaN or infinity: replace these values"),
         (Pixels(), r"^A sample .* must be an array of floating-point numbers, but sample 0 is uint8 of shape \(1, 12\): convert it"),
-        (DatasetInputs(Random(), held=1), r"^Samples 0 to 63 of the dataset changed since they were first read: return the same"),
+        (Random(), r"^Sample 0 of the dataset changed since it was first read: return the same sample for the same number"),
+        (DatasetInputs(Later(), held=1), r"^Samples 0 to 63 of the dataset changed since they were first read: return the same"),
     ],
 )
 def test_bad_datasets(given: Any, sentence: str, tmp_path: Path) -> None:
@@ -382,3 +390,26 @@ def test_what_only_looks_like_a_dataset(given: Any, sentence: str) -> None:
 def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         DatasetInputs(**settings)
+
+
+class Augmented(Plain):
+    """Adds noise from torch's global generator."""
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return values_of(number) + torch.rand(1, 12), 0
+
+
+def test_a_dataset_that_draws_from_the_global_generators_is_noticed_and_read_alike_each_time() -> None:
+    before = torch.get_rng_state()
+    inputs = DatasetInputs(Augmented(), held=1)
+    with pytest.warns(Note, match="draws from the global random generators"):
+        first = inputs.take(torch.arange(CHUNK)).values
+    inputs.take(torch.arange(CHUNK, 2 * CHUNK))
+    assert torch.equal(inputs.take(torch.arange(CHUNK)).values, first)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_loader_is_not_a_dataset() -> None:
+    loader: DataLoader[Any] = DataLoader(Plain())
+    with pytest.raises(InputError, match=r"not DataLoader: pass its dataset, loader\.dataset\.$"):
+        DatasetInputs(loader)

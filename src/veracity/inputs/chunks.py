@@ -25,7 +25,7 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, VeracityError
+from veracity.core.errors import InputError, VeracityError, warn
 from veracity.core.inputs import check_readable
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.inputs.entries import Entry, entries_of, shown_entries
@@ -36,6 +36,7 @@ SCANNED = 16
 """Chunks that are read at once if all are."""
 SPARSE = 4
 """Single samples are read where a chunk would be read for less than one part in so many of it."""
+STEADY = "return the same sample for the same number, without random augmentation, or copy the data first."
 FLOATING = "The samples of the dataset must be arrays of floating-point numbers"
 
 
@@ -206,10 +207,11 @@ class ChunkReader:
     workers  how many processes read; 0 for none: a chunk is read when it is asked for. None is a thread, unless the dataset draws from the
              global generators, which belong to the models meanwhile
     held     how many bytes of chunks are kept; two of the largest parts that were asked for at once are always kept
+    sample   the values of sample 0, which must be the same when it is read again
     """
 
-    def __init__(self, dataset: Any, form: Form, workers: int | None, held: int) -> None:
-        self.dataset, self.form, self.workers, self.held = dataset, form, workers, held
+    def __init__(self, dataset: Any, form: Form, workers: int | None, held: int, sample: Tensor) -> None:
+        self.dataset, self.form, self.workers, self.held, self.sample = dataset, form, workers, held, sample
         self.count = -(-form.size // CHUNK)
         self.keys, self.labels = [""] * self.count, [None] * self.count
         self.spans = np.full((self.count, 2), np.nan)
@@ -293,13 +295,11 @@ class ChunkReader:
             return self.cache[number]
         waiting = self.coming.pop(number, None)
         found = self.read(number) if waiting is None else self.received(number, waiting)
-        known = self.keys[number]
+        known, part = self.keys[number], self.samples_of(number)
         if known and found.key != known:
-            part = self.samples_of(number)
-            raise InputError(
-                f"Samples {part.start} to {part.stop - 1} of the dataset changed since they were first read: return the same sample "
-                "for the same number, without random augmentation, or copy the data first."
-            )
+            raise InputError(f"Samples {part.start} to {part.stop - 1} of the dataset changed since they were first read: {STEADY}")
+        if number == 0 and not torch.equal(found.values[0], self.sample.to(self.form.kind).cpu()):
+            raise InputError(f"Sample 0 of the dataset changed since it was first read: {STEADY}")
         if np.isnan(self.spans[number, 0]):
             self.keys[number], self.labels[number], self.spans[number] = found.key, found.labels, found.span
         values: Tensor = found.values
@@ -317,7 +317,13 @@ class ChunkReader:
         with self.lock, seeded(number, gpus_in_use()):
             before = random_states()
             found = load(self.dataset, self.form, self.samples_of(number))
-            self.draws = bool(self.draws) or random_states() != before
+            draws = random_states() != before
+        if draws and not self.draws:
+            warn(
+                "The dataset draws from the global random generators. They are seeded whenever samples are read, so that one version of "
+                "every sample is audited: switch random augmentation off if you did not mean that."
+            )
+        self.draws = bool(self.draws) or draws
         return found
 
     def read_in_thread(self, number: int) -> Chunk:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Size, Tensor, nn
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
@@ -62,7 +62,8 @@ class DatasetInputs:
     def __post_init__(self) -> None:
         if not is_map_style(self.dataset):
             what = type(self.dataset).__name__
-            raise InputError(f"DatasetInputs takes a dataset with __len__ and __getitem__, not {what}: copy its samples to disk first.")
+            fix = "pass its dataset, loader.dataset" if isinstance(self.dataset, DataLoader) else "copy its samples to disk first"
+            raise InputError(f"DatasetInputs takes a dataset with __len__ and __getitem__, not {what}: {fix}.")
         if not len(self.dataset):
             raise InputError("There are no inputs: the dataset is empty.")
         if self.workers is not None and (isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 0):
@@ -93,7 +94,7 @@ class DatasetInputs:
                 "for example pixels with image / 255."
             )
         form = Form(entry, first, len(self.dataset), values.shape, self.kind or values.dtype, self.version is None)
-        return ChunkReader(self.dataset, form, self.workers, self.held)
+        return ChunkReader(self.dataset, form, self.workers, self.held, values)
 
     @property
     def shape(self) -> Size:
