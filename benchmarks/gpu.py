@@ -1,12 +1,12 @@
 """Score families on torchvision's ResNet-50 and ViT-B/16 on a GPU: time over the floor of bare passes in the same precision.
 
-    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--seconds 3] [--only mprt,equivariance:IG] [--quantus]
+    python -m benchmarks.gpu [--network resnet50] [--precision float32,tf32] [--seconds 3] [--only mprt,equivariance:IG] [--quantus]
 
 The floor comes from benchmarks/gpu_floor.py, which does not import veracity: the passes that a score needs, forward and backward,
 times the seconds per row of the fastest of three batch sizes. Everything else counts as ours: checks, masks, noise, copies,
 comparisons and files. In TF32 an audit measures 16 samples once more in float32; a second ratio counts the bare passes of these in
 the floor. The number of images is chosen so that the floor takes about `--seconds`. With `--quantus`, Quantus does the same work on
-a few images in the same precision, and the ratio of seconds per image is printed.
+a few images in TF32, and the ratio of seconds per image is printed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from io import StringIO
@@ -144,7 +145,7 @@ def peer_seconds(metric: Any, model: nn.Module, x: Tensor, precision: str) -> fl
 
 
 def main() -> None:
-    """Print a line for each score and explainer."""
+    """Print a line for each precision, score and explainer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--precision", default="float32")
@@ -154,40 +155,57 @@ def main() -> None:
     parser.add_argument("--quantus", action="store_true")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
-    model, floor = network(given.network), floor_of(given.network, given.precision)
-    strict = floor if given.precision == "float32" else floor_of(given.network, "float32")
+    precisions = given.precision.split(",")
+    floors = {one: floor_of(given.network, one) for one in ("float32", *(one for one in precisions if one != "float32"))}
+    model = network(given.network)
     x = torch.rand(MOST, 3, 224, 224, generator=torch.Generator().manual_seed(0))
-    metrics = peers() if given.quantus else {}
     with quiet():  # compiles the kernels of random numbers, and finds memory
         drawn = [SCORES[name] for name in ("faithfulness_correlation", "relative_input_stability", "fast_gef")]
         timed(Audit(models=model, explainers=[Gradient()], scores=drawn, inputs=x[:64], controls=False, companions=False))
-    only = [case.split(":") for case in given.only.split(",") if case]
-    for name, score in SCORES.items():
-        for label, explainer in explainers(given.network).items():
-            wanted = [case[1:] for case in only if case[0] == name] if only else [[]]
-            if not any(label in (case or given.explainers.split(",")) for case in wanted):
-                continue
-            about: dict[str, Any] = {"models": model, "explainers": {label: explainer}, "scores": [score], "precision": given.precision}
-            about |= {"symmetry": Dihedral() if name == "equivariance" else None, "controls": False, "companions": False}
-            with quiet():
-                few = cost_of(Audit(**about, inputs=x[:4]).prepare(batch=4), 4)
-                each = floor_seconds(few, floor, label) / 4
-                images = min(MOST, max(2, round(given.seconds / each)))
-                images = images if images < WHOLE / 2 else round(images / WHOLE) * WHOLE
-                if given.profile:
-                    profiled(Audit(**about, inputs=x[:images]))
-                seconds, rows = timed(Audit(**about, inputs=x[:images]))
-            bare = each * images
-            check = 0.0 if strict is floor else floor_seconds(few, strict, label) / 4 * min(CHECKED, images)
-            passes = f"rows {few.forward * images // 4:7} / {few.backward * images // 4:7} at once {rows:5}"
-            line = f"{given.network} {given.precision} {name:26} {label:9} images {images:4} {passes}"
-            if name in metrics and label == "gradient":
-                theirs = peer_seconds(metrics[name], model, x[:PEER], given.precision) / PEER
-                peer = f" Quantus {theirs * 1e3:8.1f} ms per image, {theirs * images / seconds:6.1f} times as long"
-            else:
-                peer = ""
-            checked = f" with the check {seconds / (bare + check):5.2f}" if check else ""
-            CONSOLE.print(f"{line} floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}{checked}{peer}", soft_wrap=True)
+    for precision in precisions:
+        for name, label in cases(given.only, given.explainers.split(",")):
+            CONSOLE.print(f"{given.network} {measure(model, x, name, label, precision, floors, given)}", soft_wrap=True)
+
+
+def cases(only: str, labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Scores with explainers: all, or those that `only` names as score or score:explainer.
+
+    >>> list(cases("mprt:IG,deletion", ["gradient"]))
+    [('deletion', 'gradient'), ('mprt', 'IG')]
+    """
+    asked = [one.split(":") for one in only.split(",") if one] or [[name] for name in SCORES]
+    for name in SCORES:
+        wanted = {label for case in asked if case[0] == name for label in (case[1:] or labels)}
+        yield from ((name, label) for label in ("gradient", "IG", "Grad-CAM") if label in wanted)
+
+
+def measure(
+    model: nn.Module, x: Tensor, name: str, label: str, precision: str, floors: dict[str, dict[str, float]], given: argparse.Namespace
+) -> str:
+    """One line: the passes of a score, the floor, our time, and Quantus's if it is asked for."""
+    floor, strict = floors[precision], floors["float32"]
+    about: dict[str, Any] = {"models": model, "explainers": {label: explainers(given.network)[label]}, "scores": [SCORES[name]]}
+    about |= {"symmetry": Dihedral() if name == "equivariance" else None, "precision": precision, "controls": False, "companions": False}
+    with quiet():
+        few = cost_of(Audit(**about, inputs=x[:4]).prepare(batch=4), 4)
+        each = floor_seconds(few, floor, label) / 4
+        images = min(MOST, max(2, round(given.seconds / each)))
+        images = images if images < WHOLE / 2 else round(images / WHOLE) * WHOLE
+        if given.profile:
+            profiled(Audit(**about, inputs=x[:images]))
+        seconds, rows = timed(Audit(**about, inputs=x[:images]))
+    bare = each * images
+    passes = f"rows {few.forward * images // 4:7} / {few.backward * images // 4:7} at once {rows:5}"
+    times = f"floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}"
+    line = f"{precision} {name:26} {label:9} images {images:4} {passes} {times}"
+    if precision != "float32":
+        check = floor_seconds(few, strict, label) / 4 * min(CHECKED, images)
+        line += f" with the check {seconds / (bare + check):5.2f}"
+    metric = peers().get(name) if given.quantus and label == "gradient" and precision == "tf32" else None
+    if metric is not None:
+        theirs = peer_seconds(metric, model, x[:PEER], precision) / PEER
+        line += f" Quantus {theirs * 1e3:8.1f} ms per image, {theirs * images / seconds:6.1f} times as long"
+    return line
 
 
 def cost_of(prepared: AuditPlan, images: int) -> Cost:
