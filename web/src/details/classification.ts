@@ -1,4 +1,4 @@
-// The probability of every class, one bar a model, with the true class marked.
+// The probability of every class, one bar per model, with the true class marked.
 
 import { axisTop } from "d3-axis";
 import { scaleLinear } from "d3-scale";
@@ -8,18 +8,23 @@ import { label, ruler, type Stage } from "../plots/stage";
 import { nameOf, type DetailData, type Detailed } from "./data";
 
 const TOP = 30;
+// Of many classes, those with less than this probability are left out, except for the first few.
+const LEAST = 0.005;
+const FEWEST = 5;
 
 /** The number of the largest entry, or -1 where none is defined. */
 function greatest(values: Float32Array = new Float32Array()): number {
   return values.reduce((best, value, index) => (value > (values[best] ?? -Infinity) ? index : best), -1);
 }
 
-/** As many classes as there is room for: the most probable ones and the true one, in their order. */
-function chosen({ outputs, rows, trueClass: truth }: DetailData, most: number): number[] {
+/** All classes if there is room for them; else the most probable ones of the models and their consensus, and the true one, in their order. */
+function chosen({ outputs, consensus, rows, trueClass: truth }: DetailData, most: number): number[] {
   const all = Array.from({ length: rows }, (_, index) => index);
   if (rows <= most) return all;
-  const weight = (index: number): number => (index === truth ? 2 : Math.max(0, ...[...outputs.values()].map((values) => values[index] || 0)));
-  return all.sort((a, b) => weight(b) - weight(a)).slice(0, most).sort((a, b) => a - b);
+  const known = [...outputs.values(), ...consensus.values()];
+  const weights = all.map((index) => (index === truth ? 2 : Math.max(0, ...known.map((values) => values[index] || 0))));
+  const first = all.sort((a, b) => weights[b] - weights[a]).slice(0, most);
+  return first.filter((index, place) => place < FEWEST || weights[index] >= LEAST).sort((a, b) => a - b);
 }
 
 export function drawClassification(stage: Stage, data: DetailData): Detailed {

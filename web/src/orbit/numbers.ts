@@ -20,7 +20,7 @@ export function numbers(meta: Meta, metric: string, reference: Reference): HTMLE
   );
   const gaps = table(
     "gap-table",
-    ["Equivariance gap", "how far outputs, moved back, lie from the one at the identity"],
+    ["Equivariance gap", "distance between the un-transformed output and the output for the original input"],
     ["Model", `Gap (${level})`, "Samples", ["Undefined", "distances along the orbits that are undefined"]],
     meta.gaps.map((row) => ({ model: row.model, marked: false, cells: gapCells(row, meta.task === "flow" ? "px" : "") })),
     meta,
