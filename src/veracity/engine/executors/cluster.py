@@ -26,9 +26,9 @@ from veracity.engine.executors.local import CANNOT_TRAVEL, TRIES
 from veracity.engine.loop import JobRunner, forget_jobs
 from veracity.engine.memory import CPU_MEMORY, gpu_limit, gpus_of
 from veracity.engine.plan import Job
-from veracity.engine.prepare import versions
 from veracity.engine.progress import JobProgress, weight
 from veracity.engine.store import RunFolder
+from veracity.engine.versions import versions
 
 AHEAD = 4
 """How many tasks are given out for each that can run, so that no node waits for this process."""
