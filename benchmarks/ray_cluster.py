@@ -1,10 +1,12 @@
 """An audit on a Ray cluster of this machine: speed of two workers against one, and what happens when parts of it are killed.
 
-    python -m benchmarks.ray_cluster speed --samples 2000
+    python -m benchmarks.ray_cluster speed --samples 2048
     python -m benchmarks.ray_cluster kills --samples 1500
 
 A head without CPUs and nodes with one CPU each are started on loopback addresses, with a token of their own. The work is bound by
-computation, with one thread per process. Tables are compared bit by bit with those of the same audit in this process.
+computation, with one thread per process: some 20 ms of CPU time per sample, in jobs of 64 samples and one explainer. Tables are compared
+bit by bit with those of the same audit in this process. If other processes want the cores too, compare CPU times: a worker's share of them
+says nothing about Ray. Ray is found as any package is, such as in a folder of $PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -137,10 +139,14 @@ class Cluster:
                 continue
         return total
 
-    def busy(self) -> dict[int, float]:
-        """The seconds of CPU time that each worker process has had so far."""
+    def workers(self) -> set[int]:
+        """The worker processes."""
+        return {*self.processes("ray::run_job"), *self.processes("ray::IDLE")}
+
+    def busy(self, processes: set[int]) -> dict[int, float]:
+        """The seconds of CPU time that each of these processes has had so far."""
         found = {}
-        for pid in {*self.processes("ray::run_job"), *self.processes("ray::IDLE")}:
+        for pid in processes:
             with suppress(OSError):
                 words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 found[pid] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
@@ -232,14 +238,30 @@ def cells(folder: str) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRay(Ray):
-    """Remembers how long the jobs took, without the checks and the plan before them."""
+    """Remembers how long the jobs took, without the checks and the plan before them, and this process's CPU time meanwhile."""
 
     took: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
 
     def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         super().run(jobs, runner, progress)
         self.took.append(time.perf_counter() - began)
+        self.own.append(time.process_time() - used)
+
+
+def imported() -> int:
+    """A task that makes a worker import what jobs need, and keeps it busy for a moment; returns its process."""
+    import veracity.engine.executors.cluster  # noqa: F401
+
+    time.sleep(1.0)
+    return os.getpid()
+
+
+def wake(ray: Any, nodes: int) -> None:
+    """Start a worker on every node: a few short jobs would all be done by one that is up, and the next audit would wait for imports."""
+    task = ray.remote(num_cpus=1)(imported)
+    until(lambda: len(set(ray.get([task.remote() for _ in range(nodes)]))) == nodes, f"{nodes} workers")
 
 
 def speed(samples: int) -> None:
@@ -261,16 +283,23 @@ def speed(samples: int) -> None:
                 if nodes == 2:
                     found.start_node(2)
                     found.nodes(2)
+                began = time.perf_counter()
+                wake(ray, nodes)
                 timed(64 * 4, f"{scratch}/warm{nodes}", executor=executor)
-                print(f"{nodes} workers, first jobs of 256 samples, with the start of a worker: {executor.took[-1]:.1f} s")
-                before = found.busy()
+                print(f"{nodes} workers: ready after {time.perf_counter() - began:.1f} s, with 256 samples")
+                before = found.busy(set(found.processes("")))
                 _, mine = timed(samples, f"{scratch}/ray{nodes}", executor=executor)
-                work.append(sorted(seconds - before.get(pid, 0.0) for pid, seconds in found.busy().items()))
-                print(f"{nodes} workers: CPU time {', '.join(f'{one:.1f} s' for one in work[-1])}")
+                used = {pid: seconds - before.get(pid, 0.0) for pid, seconds in found.busy(set(found.processes(""))).items()}
+                work.append(sorted(used.get(pid, 0.0) for pid in found.workers()))
+                rest, share = sum(used.values()) - sum(work[-1]), sum(work[-1]) / nodes / executor.took[-1]
+                each = ", ".join(f"{one:.1f} s" for one in work[-1])
+                print(f"{nodes} workers: CPU time {each}, {100 * share:.0f} % of their time")
+                print(f"{nodes} workers: the process that gives out jobs {executor.own[-1]:.1f} s, Ray's own processes {rest:.1f} s")
                 about = f"same table: {mine.equals(table)}; {found.memory() / 2**20:.0f} MiB; load {os.getloadavg()[0]:.1f}"
                 print(f"{nodes} workers: {executor.took[-1]:.1f} s; {about}", flush=True)
             print(f"two workers against one: {executor.took[1] / executor.took[3]:.2f} times as fast")
             print(f"by the CPU time of the busiest worker, as if each had a core to itself: {work[0][-1] / work[1][-1]:.2f} times")
+            print(f"by the CPU time of all workers, as if their jobs were shared evenly: {2 * sum(work[0]) / sum(work[1]):.2f} times")
             ray.shutdown()
 
 
@@ -325,7 +354,7 @@ def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["speed", "kills"])
-    parser.add_argument("--samples", type=int, default=1500)
+    parser.add_argument("--samples", type=int, default=2048)
     parser.add_argument("--only", choices=["worker", "node", "head"])
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -419,6 +419,18 @@ def test_importing_the_package_is_light() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+def test_labels_beside_the_inputs_are_noted_by_the_run_that_begins_a_folder(tmp_path: Path) -> None:
+    def labels_noted(folder: Path) -> bool:
+        asked = Audit(models=model, inputs={"x": torch.eye(4, 3), "label": torch.zeros(4).long()}, companions=False)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            asked.run(folder, progress=False)
+        return any("taken for the labels" in str(one.message) for one in found)
+
+    model = nn.Linear(3, 2)
+    assert [labels_noted(tmp_path / name) for name in ("run", "run", "other")] == [True, False, True]
+
+
 def test_notes_point_at_the_line_that_the_user_wrote(tmp_path: Path) -> None:
     asked = Audit(models=nn.Linear(3, 2), inputs={"x": torch.rand(4, 3), "label": torch.zeros(4).long()}, companions=False)
     with pytest.warns(Note) as found:

@@ -78,7 +78,7 @@ from veracity.engine.resolve import (
 from veracity.engine.sharing import check_same_plan, run_share
 from veracity.engine.store import RunFolder
 from veracity.engine.store.answers import answer_notes
-from veracity.engine.store.manifest import Kind
+from veracity.engine.store.manifest import MANIFEST, Kind
 from veracity.engine.store.shards import Member, Share, living
 from veracity.engine.stored_rows import known_block, known_rows, remember_rows, rows_key
 from veracity.engine.trial import try_explainers
@@ -259,6 +259,13 @@ class Audit:
         names = {name for one in needed if len(one) > 1 for name in one}  # a single input has any name
         return split_labels(self.inputs, names, known=self.targets is not None)
 
+    def split_quietly(self) -> None:
+        """Take the labels from the inputs without a note, which the run said that began the folder."""
+        _ = self.modules  # whose notes are still said
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Note)
+            _ = self.given
+
     @cached_property
     def data(self) -> Inputs:
         """The inputs as a data set."""
@@ -298,13 +305,17 @@ class Audit:
         "3/16" does its share of the jobs, beside others on the same folder; "auto" does what is free, until all is done.
         """
         check_main()
+        store = RunFolder(str(folder))
+        store.check_writable(Kind.AUDIT)
+        if shard is None:
+            store.check_alone()  # before anything is read or checked, which can take long
+        if store.files.exists(MANIFEST):
+            self.split_quietly()
         if self.complete is not self:
             given: dict[str, Any] = {"workers": workers, "executor": executor, "batch": batch, "memory": memory, "shard": shard}
             return self.complete.run(folder, **given, progress=progress)
         chosen, share = as_executor(executor, workers), None if shard is None else Share.of(shard)
         chosen.check()
-        store = RunFolder(str(folder))
-        store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         try:
             if share is not None:
@@ -385,7 +396,10 @@ class Audit:
                 ready = self.look(store, settings, progress)
                 if planned:
                     turn.enter_context(store.writing(str(share)))
-                begun = self.begin(ready, store, settings, progress, alone=not living(store.files))
+                others = living(store.files)
+                if note := share.beside(others.values()):
+                    warn(note)
+                begun = self.begin(ready, store, settings, progress, alone=not others)
                 heart = life.enter_context(member.beating())
             with bar("auditing", sum(weight(job.cost) for job in begun.left), progress) as advance:
                 run_share(begun.prepared.jobs, begun.left, begun.runner, executor, JobProgress(advance), member, heart)

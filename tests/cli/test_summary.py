@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import code
@@ -62,6 +66,42 @@ def test_whatever_changes_is_derived_again(run: Path, reads: list[str], tmp_path
         assert code("show", run) == 0
         assert code("show", run) == 0
     assert len(reads) == 6, "no summary counts while somebody writes"
+
+
+@pytest.mark.subprocess
+def test_commands_that_read_import_only_what_they_need(run: Path) -> None:
+    heavy = ("captum", "sklearn", "transformers", "torchvision", "jinja2", "PIL", "fastapi", "ray", "veracity.explain", "veracity.audit")
+
+    def imported(*words: str) -> set[str]:
+        script = (
+            "import sys\nfrom veracity.cli.main import app\ntry: app(sys.argv[1:])\n"
+            f"except SystemExit: print([name for name in {(*heavy, 'torch', 'pandas')} if name in sys.modules], file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+        assert done.stdout
+        return set(ast.literal_eval(done.stderr.splitlines()[-1]))
+
+    assert imported("--help") == set()
+    assert imported("show", str(run)) == {"torch", "pandas"}, "a table is derived by scores, which need torch"
+    (run / "summary.json").unlink()
+    assert imported("gate", str(run), "--require", "equivariance>=-1") == {"torch", "pandas"}
+    assert imported("show", str(run)) == set(), "the saved summary is read"
+    assert imported("gate", str(run), "--require", "equivariance>=-1") == set()
+
+
+def test_what_is_measured_meanwhile_is_not_sealed(run: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def changing(folder: str, result: Any) -> summary.Summary:
+        found = derive(folder, result)
+        cell = next((run / "cells").iterdir())
+        cell.with_suffix(".again").write_bytes(cell.read_bytes())
+        cell.with_suffix(".again").rename(cell)
+        return found
+
+    derive = summary.derive
+    monkeypatch.setattr(summary, "derive", changing)
+    assert code("show", run) == 0
+    assert not (run / "summary.json").exists()
+    assert len(reads) == 1
 
 
 def test_damage_is_told_though_there_is_a_summary(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

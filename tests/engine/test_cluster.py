@@ -72,7 +72,7 @@ class FakeRay:
     )
 
     def __init__(self, fate: Callable[[int, str], None] = lambda call, when: None, cpus: float = 2.0) -> None:
-        self.fate, self.cpus, self.puts, self.calls, self.most = fate, cpus, 0, 0, 0
+        self.fate, self.cpus, self.puts, self.calls, self.most, self.looks = fate, cpus, 0, 0, 0, 0
         self.options: dict[str, Any] = {}
         self.tasks: dict[int, Any] = {}
         self.waiting: set[int] = set()
@@ -116,6 +116,7 @@ class FakeRay:
         self.tasks.pop(reference, None)
 
     def cluster_resources(self) -> dict[str, float]:
+        self.looks += 1
         return {"CPU": self.cpus}
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -155,6 +156,24 @@ def test_tasks_give_the_table_of_an_inline_run_and_the_models_travel_once(tmp_pa
     assert fake.most <= cluster.AHEAD * 4
     assert {name: fake.options[name] for name in ("num_cpus", "num_gpus")} == {"num_cpus": 0.5, "num_gpus": 0.0}
     assert fake.options["memory"] == 1 << 30
+
+
+def test_the_size_of_the_cluster_is_asked_now_and_then_and_a_node_that_joins_is_used(
+    tmp_path: Path, on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(10_000))
+    monkeypatch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda: next(clock) / 8))
+    fake = FakeRay(cpus=1.0)
+    on(fake)
+    result = run(tmp_path / "run")
+    jobs = len({cell["base"] for cell in result.manifest["cells"]})
+    assert fake.calls == jobs
+    assert 1 < fake.looks < jobs
+    joined = FakeRay(cpus=1.0)
+    joined.fate = lambda call, when: setattr(joined, "cpus", 3.0)
+    on(joined)
+    run(tmp_path / "again")
+    assert cluster.AHEAD < joined.most <= 3 * cluster.AHEAD
 
 
 def test_a_worker_forgets_the_run_before(tmp_path: Path, on: Any) -> None:

@@ -11,9 +11,9 @@ from orbit_small import digits_like, linear
 from small import small_net
 from stored import signed
 from veracity import Audit, OrbitResult
-from veracity.engine.prepare import versions
 from veracity.engine.store.manifest import StudyManifest, check
 from veracity.engine.store.records import DEEPEST, depth, parsed, unsealed
+from veracity.engine.versions import versions
 
 
 def test_models_and_explainers_that_are_the_same_share_their_cells(make_audit: Callable[..., Audit], tmp_path: Path) -> None:

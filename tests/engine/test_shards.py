@@ -20,7 +20,7 @@ from veracity.core.errors import InputError, Note, StoreError
 from veracity.engine import sharing
 from veracity.engine.store import RunFolder, shards
 from veracity.engine.store.files import Files
-from veracity.engine.store.shards import Member, Share, living, signs
+from veracity.engine.store.shards import Member, Share, Sign, living, signs
 from veracity.perturb import CyclicShift
 from veracity.results import Result, joined
 from veracity.results.joined import debts
@@ -157,10 +157,48 @@ def test_join_waits_for_shards_at_work_and_a_plain_run_is_refused_beside_them(tm
     with member.beating():
         with pytest.raises(StoreError, match=r"shard 3/3 \(process .*\) is still at work"):
             joined(tmp_path / "run")
-        with pytest.raises(StoreError, match=r"is being written by shard 3/3 .* or run with --shard too"):
+        with pytest.raises(StoreError, match=r"is being filled by shard 3/3 \(process .*\): take part with --shard auto"):
             run(tmp_path / "run")
+        with pytest.raises(StoreError, match="is being filled by shard 3/3"), RunFolder(str(tmp_path / "run")).writing():
+            pass
         assert "shard 3/3" in RunFolder(str(tmp_path / "run")).writer()
     assert living(Files(member.root)) == {}
+
+
+def test_a_plain_run_beside_shards_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    class Unread:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, number: int) -> Any:
+            raise AssertionError("a sample was read")
+
+    member = Member.new(str(tmp_path / "run"), Share(1, 2))
+    with member.beating(), pytest.raises(StoreError, match=r"is being filled by shard 1/2 .*: take part with --shard auto"):
+        run(tmp_path / "run", inputs=Unread())
+    with RunFolder(str(tmp_path / "other")).writing("1/2"), pytest.raises(StoreError, match="is being filled by shard 1/2"):
+        run(tmp_path / "other", inputs=Unread())
+
+
+def test_shards_of_different_counts_are_told_once(tmp_path: Path) -> None:
+    run(tmp_path / "run", "2/8")
+    with Member.new(str(tmp_path / "run"), Share(2, 8)).beating(), Member.new(str(tmp_path / "run"), Share()).beating():
+        with pytest.warns(Note, match=r"Shard 1/3 runs beside shard 2/8, which cuts the run into another number of parts") as found:
+            run(tmp_path / "run", "1/3")
+        assert sum("another number of parts" in str(one.message) for one in found) == 1
+    assert not Share(1, 8).beside([sign("2/8"), sign("auto")])
+    assert not Share().beside([sign("2/8")])
+
+
+def sign(shard: str) -> Sign:
+    return Sign(shard, "process 1", "", 1)
+
+
+def test_what_is_left_of_shards_is_left_to_shards(tmp_path: Path) -> None:
+    said = str(run(tmp_path / "run", "1/2"))
+    assert "Run the shards that are left, or one that does whatever is free: audit.run(folder, shard='auto')." in said
+    assert "the same command" not in said
+    assert "Unfinished" not in str(run(tmp_path / "run", "auto"))
 
 
 def test_a_shard_is_refused_beside_a_plain_run(place: str) -> None:

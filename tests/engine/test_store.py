@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 from stored import record
 from veracity.core.errors import Note, StoreError
-from veracity.engine.store import SCHEMA, Place, RunFolder, writers
+from veracity.engine.store import SCHEMA, Place, RunFolder, records, writers
 from veracity.engine.store.files import Files, write_whole
+from veracity.engine.store.folder import COLUMNS, NUMBERS
 from veracity.engine.store.records import sealed, unsealed
 
 
@@ -35,6 +41,31 @@ def test_a_cell_comes_back_with_what_is_undefined_marked(folder: RunFolder) -> N
     assert table["quantity"] == ["value"] * 3
     assert table["status"] == ["ok", "undefined", "ok"]
     assert table["value"][0] == 0.5
+
+
+@pytest.mark.parametrize("equal", [(), ("level",), ("quantity",), ("level", "quantity", "status"), ("sample", "draw", "level")])
+@pytest.mark.parametrize("group", [None, 1])
+def test_columns_with_one_value_are_made_as_they_would_be_read(equal: tuple[str, ...], group: int | None) -> None:
+    values: dict[str, list[Any]] = {"sample": [3, 4, 3, 5], "draw": [0, 1, 2, 0], "level": [0, 1, 0, 2], "quantity": ["a", "b", "b", "a"]}
+    values |= {"value": [1.0, math.nan, 1.0, 1.0], "status": ["ok", "undefined", "ok", "ok"]}
+    values |= {name: [values[name][1]] * 4 for name in equal}
+    plain = pa.table({name: pa.array(column) for name, column in values.items()})
+    sink = io.BytesIO()
+    pq.write_table(plain.cast(COLUMNS), sink, row_group_size=2)
+    file = records.open_parquet(sink.getvalue())
+    found, expected = records.rows_of(file, COLUMNS, group), records.columns(file, COLUMNS.names, group)
+    assert found.schema.equals(COLUMNS)
+    np.testing.assert_equal(found.to_pydict(), expected.to_pydict())
+    made = {field.name for field in COLUMNS if records.only_value(file.metadata, file.schema_arrow, field, [0, 1]) is not None}
+    assert made == set(equal), "real numbers are always read, since statistics leave out NaN"
+
+
+def test_a_missing_or_repeated_column_is_refused_though_the_others_are_equal() -> None:
+    for names in (["sample", "draw", "level", "value"], ["sample", "draw", "level", "quantity", "value", "value"]):
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_arrays([pa.array([0, 0])] * len(names), names=names), sink)
+        with pytest.raises(pa.ArrowInvalid, match="there is not one column"):
+            records.measurements(sink.getvalue(), NUMBERS)
 
 
 def test_tensors_and_tables_come_back(folder: RunFolder) -> None:

@@ -12,13 +12,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from small import series_inputs, small_net
 from veracity import Audit, Result
 from veracity.core.errors import StoreError
+from veracity.engine.store import records
 from veracity.engine.store.folder import COLUMNS
+from veracity.perturb.groups import CyclicShift
 from veracity.results import run as runs
+from veracity.results import series
 from veracity.results.series import Arrays, Held, dense, gather
+from veracity.statistics import means
 
 NAMES = ("distortion", "value")
 
@@ -49,6 +54,65 @@ def test_cells_are_gathered_as_a_dictionary_would(data: st.DataObject) -> None:
                     assert found == expected or (math.isnan(found) and math.isnan(expected))
     if len({place[3] for place in every}) == 1:
         assert counts.tolist() == [len({place[1] for place in every if place[0] == sample}) for sample in samples.tolist()]
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_whole_cells_in_order_are_read_like_any_other(data: st.DataObject) -> None:
+    first, *shape = (data.draw(st.integers(low, high)) for low, high in ((0, 9), (1, 5), (1, 3), (1, 2)))
+    rows = [(first + sample, draw, level) for sample, draw, level in np.ndindex(*shape)]
+    if data.draw(st.booleans(), label="shuffled"):
+        rows = data.draw(st.permutations(rows))
+    kept = rows[: data.draw(st.integers(1, len(rows)))] if data.draw(st.booleans(), label="cut") else rows
+    known = {place: float(number) for number, place in enumerate(kept)}
+    columns = [pa.array(list(column), kind) for column, kind in zip(zip(*kept, strict=True), COLUMNS.types, strict=False)]
+    name = pa.DictionaryArray.from_arrays(pa.array([0] * len(kept), pa.int8()), ["value"])
+    part = dense(pa.table([*columns, name, pa.array(known.values(), pa.float64())], names=COLUMNS.names[:5]))
+    assert part.samples.tolist() == sorted({sample for sample, _, _ in kept})
+    assert part.counts.tolist() == [len({draw for one, draw, _ in kept if one == sample}) for sample in part.samples.tolist()]
+    for row, sample in enumerate(part.samples.tolist()):
+        for draw, level in np.ndindex(*part.shape):
+            np.testing.assert_equal(part.quantities["value"][row, draw, level], known.get((sample, draw, level), math.nan))
+
+
+def test_a_table_is_the_same_bit_for_bit_however_cells_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short cuts for whole cells, equal columns and defined values change nothing: without them the same numbers come out."""
+    audit = Audit(
+        models=small_net(),
+        inputs=series_inputs(150),
+        explainers=["saliency"],
+        symmetry=CyclicShift(axes=(-1,)),
+        scores=["equivariance", "sparseness", "max_sensitivity"],
+    )
+    audit.run(tmp_path / "run", progress=False)
+    short = Result(tmp_path / "run")
+    ways: set[str] = set()
+
+    def slowly(place: str) -> Any:
+        def never(*given: Any) -> Any:
+            ways.add(place)
+            return False if place == "order" else None
+
+        return never
+
+    def slow_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        ways.add("mean")
+        finite = np.isfinite(values)
+        count, total = finite.sum(axis=1), np.where(finite, values, 0.0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    def slow_sums(self: means.NestedDraws, table: NDArray[np.float64]) -> Any:
+        ways.add("sums")
+        return np.nansum(table, axis=1)
+
+    table = short.table()
+    monkeypatch.setattr(series, "in_order", slowly("order"))
+    monkeypatch.setattr(records, "only_value", slowly("equal"))
+    monkeypatch.setattr(series, "per_sample_mean", slow_mean)
+    monkeypatch.setattr(means.NestedDraws, "sums", slow_sums)
+    pd.testing.assert_frame_equal(Result(tmp_path / "run").table(), table, check_exact=True)
+    assert ways == {"order", "equal", "mean", "sums"}
+    assert (table["n"] == 150).any()
 
 
 def test_nothing_measured() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from veracity.core.errors import SpecError, unknown
 from veracity.core.wording import percentage
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import State
 
 RULE = re.compile(r"^\s*(?P<score>[A-Za-z_][\w@]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
@@ -96,9 +97,8 @@ def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
 def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
     """The rows of a result that a gate judges, marked if their score is in the map's own units, and their confidence."""
     from veracity.results import Result
-    from veracity.studies.several import JointResult
 
-    runs = {"": result} if isinstance(result, Result) else result.results if isinstance(result, JointResult) else {}
+    runs = {"": result} if isinstance(result, Result) else result.results if getattr(result, "kind", None) is Kind.AUDITS else {}
     table = result.table() if isinstance(result, Result) else result.requirements()
     units = {(name, score) for name, run in runs.items() for score in run.manifest["score_specs"] if run.in_map_units(score)}
     rows = [{**row, "in_map_units": (row.get("audit", ""), row["score"]) in units} for row in table.to_dict("records")]

@@ -12,6 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
@@ -99,20 +100,30 @@ class Summary:
 def summary_of(folder: str, result: Any = None) -> Summary:
     """The summary of a folder: the saved one if it counts, or else a new one of the result (by default the one in the folder)."""
     files = Files(folder)
-    before = stamp(files)
-    if before:
-        with suppress(OSError, ValueError, StoreError, TypeError, KeyError, RecursionError):
-            seal, body = files.read(SUMMARY, LARGEST).split(b"\n", 1)
-            if seal == seal_of(before, body):
-                found = json.loads(body)
-                page = [part if isinstance(part, str) else Table(**part) for part in found["page"]]
-                return Summary(**{**found, "page": page})
-    summary = derive(folder, result)
-    if before and before == stamp(files):  # nothing was measured meanwhile
+    if files.local and files.exists(SUMMARY) and (found := saved(files)) is not None:
+        return found
+    before = state(files)
+    with ThreadPoolExecutor(1) as pool:
+        stamped = pool.submit(stamp, files)  # files are hashed while others are imported and read
+        summary = derive(folder, result)
+        made_of = stamped.result()
+    if made_of and before and before == state(files):  # nothing was measured meanwhile
         body = json.dumps(asdict(summary)).encode()
         with suppress(StoreError):
-            files.write(SUMMARY, seal_of(before, body) + b"\n" + body)
+            files.write(SUMMARY, seal_of(made_of, body) + b"\n" + body)
     return summary
+
+
+def saved(files: Files) -> Summary | None:
+    """The saved summary of a folder, if it counts."""
+    with suppress(OSError, ValueError, StoreError, TypeError, KeyError, RecursionError):
+        seal, body = files.read(SUMMARY, LARGEST).split(b"\n", 1)
+        now = stamp(files)
+        if now and seal == seal_of(now, body):
+            found = json.loads(body)
+            page = [part if isinstance(part, str) else Table(**part) for part in found["page"]]
+            return Summary(**{**found, "page": page})
+    return None
 
 
 def derive(folder: str, result: Any) -> Summary:
@@ -151,6 +162,22 @@ def stamp(files: Files) -> bytes:
 
 def content(root: str) -> Iterator[str]:
     """The names and checksums of the files that a summary is made of; raises an OSError on a link."""
+    for path in paths(root):
+        with open(path, "rb") as file:
+            yield f"{os.path.relpath(path, root)} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def state(files: Files) -> list[tuple[Any, ...]]:
+    """What changes whenever one of those files is written, moved or removed; nothing if they cannot be listed."""
+    try:
+        found = [(path, os.lstat(path)) for path in paths(files.root)] if files.local else []
+    except OSError:
+        return []
+    return [(path, one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for path, one in found]
+
+
+def paths(root: str) -> Iterator[str]:
+    """The files that a summary is made of; raises an OSError on a link."""
     for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in UNUSED or os.path.lexists(os.path.join(place, name, MANIFEST)))
         for name in sorted({*names, *folders} - UNUSED):
@@ -160,8 +187,7 @@ def content(root: str) -> Iterator[str]:
                 continue
             if not stat.S_ISREG(kind):
                 raise OSError(f"{path} is no plain file")
-            with open(path, "rb") as file:
-                yield f"{os.path.relpath(path, root)} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+            yield path
 
 
 def code() -> Iterator[str]:

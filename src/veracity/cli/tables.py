@@ -18,7 +18,6 @@ from veracity.core.wording import MINUS, SHARED, UNSEEN, centre, decimals, inter
 from veracity.core.wording import number as written
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Progress, Stage, State
-from veracity.report.figures.folds import fold_sentence, folds_data
 from veracity.report.wording import ARROWS, frame_title, in_order, title_of
 from veracity.results import Result, Row
 from veracity.results.rows import digits_of
@@ -134,8 +133,16 @@ def audit_page(result: Result) -> Page:
     spaced: Page = []
     for table in tables:
         spaced += [table, ""] if table.notes and table is not tables[-1] else [table]
-    folds = folds_data(result.folds(), list(result.manifest["models"])).models
-    return [result.manifest.get("title") or result.path, *stage(result.progress), *spaced, *map(fold_sentence, folds)]
+    return [result.manifest.get("title") or result.path, *stage(result.progress), *spaced, *fold_sentences(result)]
+
+
+def fold_sentences(result: Result) -> list[str]:
+    """How accurate the folds of cross-trained models are."""
+    if not result.manifest.get("folds"):
+        return []
+    from veracity.report.figures.folds import fold_sentence, folds_data
+
+    return list(map(fold_sentence, folds_data(result.folds(), list(result.manifest["models"])).models))
 
 
 def captions(rows: Sequence[Row], level: float, columns: Collection[str]) -> Iterator[str]:

@@ -128,9 +128,9 @@ TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.trainers", m
 MODELS: Registry[Any] = Registry("model adapter", "models", "veracity.models")
 """Adapters for models of other libraries."""
 EXECUTORS: Registry[Any] = Registry("executor", "executors", "veracity.engine.executors")
-FIGURES: Registry[Any] = Registry("figure", "figures", "veracity.report")
+FIGURES: Registry[Any] = Registry("figure", "figures", "veracity.report.registered")
 """Figures of the report, which scores name in `figures`."""
-RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report")
+RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report.registered")
 """What makes a page of a result, by the kind of the result."""
 
 

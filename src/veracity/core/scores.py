@@ -384,5 +384,7 @@ def reads_after(score: Score) -> frozenset[Reads]:
 def per_sample_mean(values: Array) -> Array:
     """The mean of the finite values of each row; NaN if there are none."""
     finite = np.isfinite(values)
-    count, total = finite.sum(axis=1), (values if finite.all() else np.where(finite, values, 0.0)).sum(axis=1)
+    if values.shape[1] and finite.all():
+        return np.asarray(values.sum(axis=1) / np.int64(values.shape[1]))
+    count, total = finite.sum(axis=1), np.where(finite, values, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

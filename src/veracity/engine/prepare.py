@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Size, Tensor
 
-from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
@@ -33,6 +29,7 @@ from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores, by_class
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
+from veracity.engine.versions import versions
 from veracity.explain import bound_inside
 from veracity.scores import SymmetryScore
 from veracity.scores.faithfulness.masked import MaskingScore
@@ -168,14 +165,6 @@ def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
             listed = ", ".join(str(number) for number in wrong[:SHOWN]) + (", ..." if len(wrong) > SHOWN else "")
             text = f"{len(wrong)} of {len(correct)} samples are misclassified and have no {', '.join(names)}: {listed}."
             yield {"model": name, "explainer": "", "text": text}
-
-
-PACKAGES = ("veracity", "torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
-OPTIONAL = {
-    **{name: name for name in ("captum", "shap", "transformers", "tokenizers", "onnxruntime", "xgboost", "lightgbm", "torch_geometric")},
-    **{"scikit-learn": "sklearn", "opencv-python-headless": "cv2", "umap-learn": "umap"},
-}
-"""Packages that only some results depend on, and the module that is imported if one does."""
 
 
 @dataclass(frozen=True)
@@ -364,19 +353,3 @@ def symmetry_text(space: InputSpace, walk: Walk) -> str:
     size = f"{space.order} elements" if space.order is not None and space.order < 10**9 else "too many elements to list"
     visits = "all of them" if walk.sampling(space).exhaustive else f"{walk.length(space)} draws per sample ({walk.name})"
     return f"{space.name}{f' ({settings})' if settings else ''}: {size}, {visits}"
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages that a result depends on; of the optional ones, those that were imported."""
-    used = {package: module for package, module in OPTIONAL.items() if module in sys.modules}
-    every = {**{package: package for package in PACKAGES}, **used}
-    return {"python": platform.python_version(), **{package: version_of(package, module) for package, module in every.items()}}
-
-
-@cache
-def version_of(package: str, module: str) -> str:
-    """The version of an installed package, or the one that its module says it has."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return str(getattr(sys.modules.get(module), "__version__", __version__ if package == "veracity" else "unknown"))

@@ -17,10 +17,10 @@ from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
 from veracity.engine.memory import Budget
-from veracity.engine.prepare import versions
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.engine.store.manifest import Kind
+from veracity.engine.versions import versions
 from veracity.orbits.folder import CONSENSUS, TRUTH, equivariance_column
 from veracity.orbits.grids import Orbit
 from veracity.orbits.models import EvaluatedModel

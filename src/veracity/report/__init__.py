@@ -1,44 +1,17 @@
-"""The pages of results: one HTML file each that needs nothing else.
-
-Importing this package registers a renderer for every kind of result (`RENDERERS`) and the figures that scores name (`FIGURES`). The
-pages of studies and orbit evaluations are imported when somebody asks for them.
+"""The pages of results: one HTML file each that needs nothing else. Names are loaded on first use, since the terminal's tables take
+their words from here and draw nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING
 
-from veracity.core.registry import RENDERERS
-from veracity.engine.store.manifest import Kind
-from veracity.report import figures
-from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
-from veracity.report.page import render
-from veracity.report.reading import RunReading
+from veracity.core.lazy import lazy
 
+if TYPE_CHECKING:
+    from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
+    from veracity.report.page import render
+    from veracity.report.reading import RunReading
+    from veracity.report.registered import Renderer
 
-@dataclass(frozen=True)
-class Renderer:
-    """What makes a page of one kind of result: `render(result, **options)` is the HTML."""
-
-    name: str
-    render: Callable[..., str]
-
-
-def render_later(module: str, function: str, result: Any, **options: Any) -> str:
-    """Call a function of a module of this package that is imported only now."""
-    return str(getattr(import_module(f"veracity.report.{module}"), function)(result, **options))
-
-
-for module in iter_modules(figures.__path__):
-    import_module(f"{figures.__name__}.{module.name}")
-RENDERERS.add(Renderer(Kind.AUDIT, render))
-RENDERERS.add(Renderer(Kind.AUDITS, partial(render_later, "html", "render_several")))
-RENDERERS.add(Renderer(Kind.ORBITS, partial(render_later, "interactive.offline", "render_offline")))
-RENDERERS.add(Renderer(Kind.META, partial(render_later, "meta", "render_meta")))
-RENDERERS.add(Renderer(Kind.DEGRADATION, partial(render_later, "degradation", "render_degradation")))
-RENDERERS.add(Renderer(Kind.DISTANCES, partial(render_later, "distances", "render_distances")))
+__getattr__, __dir__ = lazy(__name__)

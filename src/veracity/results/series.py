@@ -332,14 +332,20 @@ def gather(cells: Iterable[Part]) -> tuple[NDArray[np.int64], Measured, NDArray[
     found: dict[str, Array] = {}
     starts = np.cumsum([0, *(len(part.samples) for part in parts)])
     for name in dict.fromkeys(name for part in parts for name in part.quantities):
+        if isinstance(place, slice) and all(name in part.quantities and part.shape == (draws, levels) for part in parts):
+            found[name] = np.concatenate([part.quantities[name] for part in parts])
+            continue
         whole = np.full((len(samples), draws, levels), np.nan)
         for start, part in zip(starts, parts, strict=False):
             here = slice(start, start + len(part.samples)) if isinstance(place, slice) else place[start : start + len(part.samples)]
             if (table := part.quantities.get(name)) is not None:
                 merge(whole, here, table)
         found[name] = whole
+    drawn = np.concatenate([part.counts for part in parts])
+    if isinstance(place, slice):
+        return samples, Measured(found), drawn
     counts = np.zeros(len(samples), np.int64)
-    np.add.at(counts, np.arange(len(samples)) if isinstance(place, slice) else place, np.concatenate([part.counts for part in parts]))
+    np.add.at(counts, place, drawn)
     return samples, Measured(found), counts
 
 
@@ -361,6 +367,9 @@ def dense(cell: pa.Table) -> Part:
     what = cell["quantity"].combine_chunks()
     codes, names = what.indices.to_numpy(), what.dictionary.to_pylist()
     first, last = int(sample.min()), int(sample.max())
+    shape = (last - first + 1, int(draw.max()) + 1, int(level.max()) + 1)
+    if len(names) == 1 and in_order(sample, draw, level, first, shape):
+        return Part(np.arange(first, last + 1), {str(names[0]): value.reshape(shape)}, np.full(shape[0], shape[1]), len(sample))
     if last - first < 2 * len(sample):
         row = sample - first
         seen = np.zeros(last - first + 1, dtype=np.bool_)
@@ -369,7 +378,7 @@ def dense(cell: pa.Table) -> Part:
         row = row if len(samples) == len(seen) else (np.cumsum(seen) - 1)[row]
     else:
         samples, row = np.unique(sample, return_inverse=True)
-    shape = (len(samples), int(draw.max()) + 1, int(level.max()) + 1)
+    shape = (len(samples), *shape[1:])
     check_sparse(shape, len(sample))
     drawn = row * shape[1] + draw
     place = drawn * shape[2] + level if shape[2] > 1 else drawn
@@ -382,6 +391,19 @@ def dense(cell: pa.Table) -> Part:
     made = np.zeros(shape[0] * shape[1], dtype=np.bool_)
     made[drawn if len(found) == 1 else drawn[codes == codes[0]]] = True
     return Part(samples, found, made.reshape(shape[:2]).sum(axis=1), len(sample))
+
+
+def in_order(sample: NDArray[np.int64], draw: NDArray[np.int32], level: NDArray[np.int32], first: int, shape: tuple[int, int, int]) -> bool:
+    """Whether there is one row for every sample, draw and level, in this order, as a cell is written of which nothing is missing."""
+    if len(sample) != math.prod(shape):
+        return False
+    columns: list[tuple[NDArray[Any], int]] = [(sample, first), (draw, 0), (level, 0)]
+    return all(bool((column.reshape(shape) == along(shape, axis, start)).all()) for axis, (column, start) in enumerate(columns))
+
+
+def along(shape: tuple[int, int, int], axis: int, start: int) -> NDArray[np.int64]:
+    """The numbers from `start` along an axis of a table."""
+    return np.arange(start, start + shape[axis]).reshape([-1 if place == axis else 1 for place in range(3)])
 
 
 def check_sparse(shape: tuple[int, int, int], lines: int) -> None:

@@ -67,14 +67,14 @@ def estimate(
         raise InputError(f"Values must have shape (samples, draws) or (samples,), not {values.shape}.")
     table = values[:, None] if values.ndim == 1 else values
     made = draw_counts(table, sampling) if counts is None else counts
-    defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
-    kept = defined.any(axis=1)
-    whole = bool(defined.all()) and table.shape[1] > 0  # no copies of millions of values
-    draws = (
-        NestedDraws(table, made, np.full(len(table), table.shape[1]))
-        if whole
-        else NestedDraws(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
-    )
+    if table.shape[1] and bool((made >= table.shape[1]).all()) and bool(np.isfinite(table).all()):  # no copies of millions of values
+        seen, lost = table.size, 0
+        draws = NestedDraws(table, made, np.full(len(table), table.shape[1]))
+    else:
+        defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
+        kept = defined.any(axis=1)
+        seen, lost = int(defined.sum()), int((~kept).sum())
+        draws = NestedDraws(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
     across = draws.population(sampling, confidence, rounding_scale(bounds))
     known = values.ndim == 2 or sampling.exhaustive
     over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)
@@ -85,8 +85,8 @@ def estimate(
         draws_low=clip_to(over[0], bounds),
         draws_high=clip_to(over[1], bounds),
         n=across.n,
-        undefined=int((~kept).sum()),
-        undefined_draws=int(made.sum() - defined.sum()),
+        undefined=lost,
+        undefined_draws=int(made.sum()) - seen,
         draws=float(made.mean()) if len(made) else np.nan,
         unseen=unseen_share(across.n, confidence) if across.low == across.high else np.nan,
     )
@@ -103,7 +103,12 @@ class NestedDraws:
     @cached_property
     def means(self) -> Array:
         """Each sample's mean (n,)."""
-        return np.asarray(np.nansum(self.values, axis=1) / self.seen)
+        return np.asarray(self.sums(self.values) / self.seen)
+
+    def sums(self, table: Array) -> Array:
+        """The sum of the defined entries of each row (n,) of a table (n, draws)."""
+        whole = bool((self.seen == table.shape[1]).all())
+        return np.asarray(table.sum(axis=1) if whole else np.nansum(table, axis=1))
 
     def population(self, sampling: Sampling, confidence: float, scale: float) -> Interval:
         """The population interval: that of the samples' means, or the crossed one if samples share their random draws.
@@ -150,7 +155,7 @@ class NestedDraws:
         A sample with one defined draw takes the pooled variance.
         """
         n = len(self.values)
-        squares = np.nansum((self.values - self.means[:, None]) ** 2, axis=1)
+        squares = self.sums((self.values - self.means[:, None]) ** 2)
         freedom = self.seen - 1
         if freedom.sum() == 0:
             return np.nan, np.nan

@@ -17,12 +17,12 @@ import pandas as pd
 
 from veracity.core.errors import SpecError
 from veracity.core.registry import RENDERERS
-from veracity.engine.prepare import versions
 from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Progress, State
 from veracity.engine.store.study import Study, study
+from veracity.engine.versions import versions
 from veracity.results.pages import save_page
 
 READERS = {

@@ -14,11 +14,11 @@ import pandas as pd
 
 from veracity.audit import Audit
 from veracity.core.errors import StoreError
-from veracity.engine.prepare import versions
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import MANIFEST, Kind, Part, Plain
 from veracity.engine.store.state import State
 from veracity.engine.store.study import FINDINGS, findings, study
+from veracity.engine.versions import versions
 from veracity.results import Result
 from veracity.results.pages import save_page
 from veracity.studies.result import StudyResult, records

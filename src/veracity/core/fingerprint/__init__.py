@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from veracity.core.digest import of_json as of_json
 from veracity.core.fingerprint.code import Import, cell_parts, class_parts, code_parts, function_parts, import_parts, module_parts
 from veracity.core.fingerprint.objects import PLAIN, mapping_parts, object_parts, plain_bytes, stored_attributes
 from veracity.core.fingerprint.script import graph_parts, script_parts, script_state
@@ -34,16 +35,6 @@ HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backwa
 PLAIN_TENSORS = (Tensor, nn.Parameter)
 NO_NUMBERS = (FakeTensor, nn.UninitializedParameter, nn.UninitializedBuffer)
 SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
-
-
-def of_json(value: Any) -> str:
-    """A short hash of JSON data, independent of key order.
-
-    >>> of_json({"a": 1, "b": 2}) == of_json({"b": 2, "a": 1})
-    True
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def of_tensor(tensor: Tensor) -> str:

@@ -7,8 +7,10 @@ task whose worker or node died is given out again, without the cells that it had
 
 from __future__ import annotations
 
+import math
 import os
 import socket
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +28,9 @@ from veracity.engine.executors.local import CANNOT_TRAVEL, TRIES
 from veracity.engine.loop import JobRunner, forget_jobs
 from veracity.engine.memory import CPU_MEMORY, gpu_limit, gpus_of
 from veracity.engine.plan import Job
-from veracity.engine.prepare import versions
 from veracity.engine.progress import JobProgress, weight
 from veracity.engine.store import RunFolder
+from veracity.engine.versions import versions
 
 AHEAD = 4
 """How many tasks are given out for each that can run, so that no node waits for this process."""
@@ -82,6 +84,7 @@ class Tasks:
         self.whole = {job.base_key: job for job in jobs}
         self.deaths: Counter[str] = Counter()
         self.running: dict[Any, Job] = {}
+        self.known, self.looked = 1, -math.inf
         self.needs = executor.resources(runner)
         self.task = ray.remote(**self.needs, max_retries=0, max_calls=0)(run_job)
         try:
@@ -106,6 +109,12 @@ class Tasks:
                 self.ray.cancel(reference, force=True)
 
     def slots(self) -> int:
+        """How many jobs can run at once, by the last look at the cluster."""
+        if time.monotonic() - self.looked >= LOOK_EVERY:
+            self.known, self.looked = self.count_slots(), time.monotonic()
+        return self.known
+
+    def count_slots(self) -> int:
         """How many jobs can run at once now."""
         there, wanted = self.ray.cluster_resources(), {"CPU": self.needs["num_cpus"], "GPU": self.needs["num_gpus"]}
         return max(1, min(int(there.get(name, 0) / amount) for name, amount in wanted.items() if amount))

@@ -168,6 +168,10 @@ class RunFolder:
             self.establish()
             yield
 
+    def check_alone(self) -> None:
+        """Raise if shards are at work here."""
+        writers.check_alone(self.files)
+
     def writer(self) -> str:
         """The process that is writing now; "" if there is none."""
         return writers.writer(self.files)
@@ -183,7 +187,8 @@ class RunFolder:
             done = planned & (self.records.keys("orbits") if kind is Kind.ORBITS else self.finished())
             failures = {key: error for key, error in self.failures().items() if key in planned - done}
         command = str(manifest.get("command") or "")
-        return Progress(cells=len(planned), done=done, failures=failures, writer=who, command=command, unit=unit)
+        shared = len(done) + len(failures) < len(planned) and bool(shards.signs(self.files))
+        return Progress(cells=len(planned), done=done, failures=failures, writer=who, command=command, unit=unit, shards=shared)
 
     def settled(self, part: str) -> bool:
         """Whether a part of a study is an audit with nothing pending; a link that leads out of the folder does not count."""

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from veracity.core import fingerprint
+from veracity.core.digest import of_json
 from veracity.core.errors import StoreError
-from veracity.engine.store.records import ROWS, Damaged, Place, Records, columns, open_parquet, parsed
+from veracity.engine.store.records import ROWS, Damaged, Place, Records, open_parquet, parsed, rows_of
 
 if TYPE_CHECKING:
     from veracity.engine.store.folder import RunFolder
@@ -86,7 +86,7 @@ class Packs:
             if (data := self.records.get(PACKED, key)) is None:
                 return None
             self._open = key, open_parquet(data)
-        return columns(self._open[1], form.names, number)
+        return rows_of(self._open[1], form, number)
 
     def forget(self, cells: Iterable[str]) -> None:
         """Leave cells out of their lists, so that they are measured again."""
@@ -142,7 +142,7 @@ def pack(folder: RunFolder, cells: Iterable[Mapping[str, Any]], form: pa.Schema,
         shown = worst_of(folder, keys)
         for part, data, needs in packed(folder, keys, form, encoding):
             kept = [[one for one in mine if one.kind != WORST or one.key in shown] for mine in needs]
-            key = fingerprint.of_json([PACKED, part])
+            key = of_json([PACKED, part])
             folder.put(PACKED, key, data, "parquet")
             folder.packs.write_list(key, [(name, [[one.kind, one.key] for one in mine]) for name, mine in zip(part, kept, strict=True)])
             folder.packs.forget_elsewhere(part, key)

@@ -12,7 +12,6 @@ content, and each file is whole or absent.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -118,7 +117,7 @@ PLACES = ("sample", "draw", "level")
 
 def open_parquet(data: bytes, rows: int = ROWS) -> pq.ParquetFile:
     """A Parquet file that claims at most so many rows; raises an ArrowException on any other."""
-    file = pq.ParquetFile(io.BytesIO(data))
+    file = pq.ParquetFile(pa.BufferReader(data))
     if file.metadata.num_rows > rows:
         raise pa.ArrowInvalid(f"{file.metadata.num_rows} rows are more than {rows}")
     return file
@@ -137,9 +136,47 @@ def columns(file: pq.ParquetFile, names: Sequence[str], group: int | None = None
     return file.read_row_group(group, list(names), use_threads=False)
 
 
+def rows_of(file: pq.ParquetFile, form: pa.Schema, group: int | None = None) -> pa.Table:
+    """The columns of a form, of an open file or of one row group; one whose numbers or texts are all equal is made, not decoded."""
+    whole, found = file.metadata, file.schema_arrow
+    groups = range(whole.num_row_groups) if group is None else [group] if group < whole.num_row_groups else []
+    count = sum(whole.row_group(number).num_rows for number in groups)
+    equal = {field.name: only for field in form if (only := only_value(whole, found, field, groups)) is not None} if count else {}
+    if not equal:
+        return columns(file, form.names, group)
+    read = columns(file, [name for name in form.names if name not in equal], group)
+    made = {name: repeated(value, form.field(name).type, count) for name, value in equal.items()}
+    return pa.table([made.get(name) if name in made else read[name] for name in form.names], names=form.names)
+
+
+def only_value(about: pq.FileMetaData, found: pa.Schema, field: pa.Field, groups: Iterable[int]) -> int | str | None:
+    """The value that all rows of a column have, by the file's statistics; None if they do not say so, or if it holds real numbers, whose
+    statistics leave out NaN.
+    """
+    places = [place for place, name in enumerate(found.names) if name == field.name]
+    if len(places) != 1 or found.field(places[0]).type != field.type or pa.types.is_floating(field.type):
+        return None
+    values: set[Any] = set()
+    for group in groups:
+        said = about.row_group(group).column(places[0]).statistics
+        if said is None or not (said.has_min_max and said.has_null_count) or said.null_count:
+            return None
+        values |= {said.min, said.max}
+    only = values.pop() if len(values) == 1 else None
+    return only if isinstance(only, int | str) else None
+
+
+def repeated(value: int | str, kind: pa.DataType, count: int) -> pa.Array:
+    """A column with the same value in every row."""
+    if pa.types.is_dictionary(kind):
+        codes = np.zeros(count, dtype=kind.index_type.to_pandas_dtype())
+        return pa.DictionaryArray.from_arrays(codes, pa.array([value], kind.value_type))
+    return pa.array(np.full(count, value, dtype=kind.to_pandas_dtype()))
+
+
 def measurements(data: bytes, form: pa.Schema) -> pa.Table:
     """The rows of a cell in their form; raises an ArrowException on anything else."""
-    return checked(columns(open_parquet(data), form.names), form)
+    return checked(rows_of(open_parquet(data), form), form)
 
 
 def checked(rows: pa.Table, form: pa.Schema) -> pa.Table:

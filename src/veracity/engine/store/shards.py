@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -62,6 +62,16 @@ class Share:
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}" if self.count else "auto"
+
+    def beside(self, others: Iterable[Sign]) -> str:
+        """A note if other shards cut the run into another number of parts; "" if they do not."""
+        odd = [one.shard for one in others if self.count and (count := Share.of(one.shard).count) and count != self.count]
+        if not odd:
+            return ""
+        return (
+            f"Shard {self} runs beside shard {odd[0]}, which cuts the run into another number of parts: no job is done twice, but some may "
+            "be in nobody's part. Run one more with --shard auto (in Python shard='auto') at the end."
+        )
 
     def mine(self, keys: list[str]) -> set[str]:
         """The jobs of this share. Keys are hashes: jobs are dealt out in the order of their keys, so that shares differ by one at most."""

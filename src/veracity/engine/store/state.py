@@ -71,7 +71,8 @@ class Progress:
     """The cells of a run at one moment: how many there are, which are measured, and why others failed, by their keys.
 
     `writer` is the process that is measuring, "" if there is none; `command` goes on with the run, where it is known. A study
-    counts its runs instead of cells: then `unit` is "run".
+    counts its runs instead of cells: then `unit` is "run". With `shards`, it is filled by shards, each
+    of which does its share alone.
     """
 
     cells: int
@@ -80,6 +81,7 @@ class Progress:
     writer: str = ""
     command: str = ""
     unit: str = "cell"
+    shards: bool = False
 
     @property
     def measured(self) -> int:
@@ -117,6 +119,8 @@ class Progress:
         'Unfinished: 1 of 3 cells is measured, and nothing is running. Run the same command to continue: veracity demo'
         >>> Progress(cells=3, done=frozenset("ab"), failures={"c": "ValueError: no"}).sentence()
         'Finished; 1 of 3 cells failed: ValueError: no. Run the same command to try again.'
+        >>> print(Progress(cells=3, done=frozenset("a"), shards=True).sentence().partition("running. ")[2])
+        Run the shards that are left, or one that does whatever is free: audit.run(folder, shard='auto').
         >>> Progress(cells=2, done=frozenset("ab")).sentence()
         'Finished: all 2 cells are measured.'
         """
@@ -126,6 +130,8 @@ class Progress:
         share += f", {self.failed} failed" if self.failed else ""
         if self.stage is Stage.RUNNING:
             return tell("run.running", share, writers=1)
+        if self.stage is Stage.UNFINISHED and self.shards:
+            return tell("run.shards", share, self.command or "audit.run(folder, shard='auto').", left=self.pending)
         if self.stage is Stage.UNFINISHED:
             return tell("run.unfinished", share, again, left=self.pending)
         if self.stage is Stage.FAILURES:

@@ -68,13 +68,24 @@ def hold(files: Files, shard: str = "") -> Iterator[None]:
                     told = True
                     warn(f"Waiting for {taken.who} to finish planning; this shard will reuse its results.")
                 time.sleep(TURN)
-        others = {} if shard else living(files)
-        if others:
-            raise StoreError(
-                f"The run folder {files.root} is being written by {in_words(others)}: wait until all shards have ended, or run with "
-                f"--shard too; a shard that was killed elsewhere is forgotten after {DEAD:.0f} s."
-            )
+        if not shard:
+            refuse_beside(files, in_words(living(files)))
         yield
+
+
+def check_alone(files: Files) -> None:
+    """Raise at once if shards plan or measure in a folder, beside which a run that is none has no place."""
+    who = writer(files)
+    refuse_beside(files, who if who.startswith(SHARD) else "")
+
+
+def refuse_beside(files: Files, who: str) -> None:
+    """Raise if there are shards at work."""
+    if who:
+        raise StoreError(
+            f"The run folder {files.root} is being filled by {who}: take part with --shard auto (in Python shard='auto'), or wait until "
+            f"all shards have ended; one that was killed on another machine is forgotten after {DEAD:.0f} s."
+        )
 
 
 def writer(files: Files) -> str:
