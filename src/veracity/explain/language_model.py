@@ -25,7 +25,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.settings import short_repr
-from veracity.models.transformers import PipelineModel
+from veracity.models.transformers import PipelineModel, without_bars
 
 GGUF = ("gguf", "accelerate")
 """What the reader of GGUF files in `transformers` needs."""
@@ -96,8 +96,9 @@ class LanguageModel:
         settings: dict[str, Any] = {"gguf_file": place.name} if packed else {}
         where = str(place.parent if packed else place)
         try:
-            tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **settings)
-            model = AutoModelForCausalLM.from_pretrained(where, local_files_only=True, **settings)
+            with without_bars():
+                tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **settings)
+                model = AutoModelForCausalLM.from_pretrained(where, local_files_only=True, **settings)
         except Exception as error:  # damaged files of each kind have an error of their own
             if out_of_memory(error):
                 raise
@@ -292,12 +293,14 @@ class LanguageModel:
         from transformers import GenerationConfig
 
         fill = next((one for one in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id) if one is not None), 0)
+        pieces = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "model", None)
+        plain = {"clean_up_tokenization_spaces": False} if type(pieces).__name__ == "BPE" else {}  # it would be ignored, with a warning
         greedy = GenerationConfig(do_sample=False, max_new_tokens=length, pad_token_id=fill, eos_token_id=self.ends)
 
         def write(some: Sequence[tuple[int, ...]]) -> list[str]:
             ids, mask = self.padded(some)
             written = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=greedy)  # type: ignore[operator]
-            return [self.tokenizer.decode(row, skip_special_tokens=True) for row in written[:, ids.shape[1] :].tolist()]
+            return [self.tokenizer.decode(row, skip_special_tokens=True, **plain) for row in written[:, ids.shape[1] :].tolist()]
 
         with evaluating(self.model), torch.no_grad():
             return in_parts(prompts, batch, write, len)
