@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple, TypeVar
@@ -195,16 +196,15 @@ class LanguageModel:
         """One row per question: padding, the prompt, and all words side by side."""
         rows, device = len(questions), self.device
         width, most = max(map(len, questions)), max(len(one) - len(one.prompt) for one in questions)
-        ids, position = (torch.zeros(rows, width, dtype=torch.long) for _ in range(2))
-        part = torch.full((rows, width), -1)  # -1 padding, 0 the prompt, then the number of the word
+        made = np.zeros((3, rows, width), dtype=np.int64)  # tokens, their positions, and the number of the word
+        made[2] = -1  # padding; the prompt is 0
         for row, one in enumerate(questions):
-            pieces = [one.prompt, *one.words]
-            ids[row, width - len(one) :] = torch.tensor([token for piece in pieces for token in piece])
-            part[row, width - len(one) :] = torch.tensor([number for number, piece in enumerate(pieces) for _ in piece])
-            starts = [0, *[len(one.prompt)] * len(one.words)]
-            places = [start + at for start, piece in zip(starts, pieces, strict=True) for at in range(len(piece))]
-            position[row, width - len(one) :] = torch.tensor(places)
-        ids, position, part = (value.to(device) for value in (ids, position, part))
+            pieces = (one.prompt, *one.words)
+            sizes = np.array([len(piece) for piece in pieces])
+            within = np.arange(len(one)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            number = np.repeat(np.arange(len(pieces)), sizes)
+            made[:, row, width - len(one) :] = (list(chain(*pieces)), within + np.where(number > 0, len(one.prompt), 0), number)
+        ids, position, part = torch.from_numpy(made).to(device)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
         sees = causal & ((part[:, None] == part[:, :, None]) | (part[:, None] == 0) & (part[:, :, None] > 0))
         kind = next((one.dtype for one in self.model.parameters() if one.is_floating_point()), torch.float32)
