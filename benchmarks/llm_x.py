@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, Literal
 
 import torch
@@ -31,9 +32,10 @@ METHODS: dict[Literal["rank", "generate"], str] = {"rank": "forward", "generate"
 
 @contextmanager
 def kept_calls(model: Any, method: str) -> Iterator[list[dict[str, Any]]]:
-    """The arguments of every call of a method of the model within the block."""
+    """The arguments of every call of a method of the model within the block. Its signature stays, by which words are packed."""
     own, calls = getattr(model, method), list[dict[str, Any]]()
 
+    @wraps(own)
     def call(*args: Any, **settings: Any) -> Any:
         assert not args
         calls.append(settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -189,3 +191,56 @@ def test_a_saved_folder_is_loaded(tmp_path) -> None:
     llm_tokenizer().save_pretrained(tmp_path)
     loaded = LanguageModel.of(str(tmp_path))
     assert loaded.likelihoods(QUESTIONS, 8)[0] == pytest.approx(by_hand(model, QUESTIONS[0]), abs=1e-4)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_loading_shows_no_bars_and_restores_the_setting(tmp_path, capfd, shown: bool, damaged: bool) -> None:
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers.utils import logging
+
+    tiny_llama().save_pretrained(tmp_path)
+    llm_tokenizer().save_pretrained(tmp_path)
+    if damaged:
+        (tmp_path / "model.safetensors").write_bytes(b"xx" * 50)
+    before = logging.is_progress_bar_enabled()
+    try:
+        (logging.enable_progress_bar if shown else logging.disable_progress_bar)()
+        capfd.readouterr()
+        with pytest.raises(InputError) if damaged else nullcontext():
+            LanguageModel.load(tmp_path)
+        assert "Loading weights" not in capfd.readouterr().err
+        assert logging.is_progress_bar_enabled() == shown
+        assert are_progress_bars_disabled() == (not shown)
+    finally:
+        (logging.enable_progress_bar if before else logging.disable_progress_bar)()
+
+
+def test_the_bar_that_is_hidden_is_there(tmp_path, capfd) -> None:
+    """Without our function `transformers` shows it, so the test above can fail."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    if not logging.is_progress_bar_enabled():
+        pytest.skip("bars are off in this process")
+    tiny_llama().save_pretrained(tmp_path)
+    capfd.readouterr()
+    AutoModelForCausalLM.from_pretrained(tmp_path, local_files_only=True)
+    assert "Loading weights" in capfd.readouterr().err
+
+
+def test_written_answers_of_byte_pairs_are_decoded_without_a_warning(monkeypatch) -> None:
+    """A tokenizer that asks to clean up spaces, which `transformers` ignores for byte pairs, with a warning on every first call."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, tokenization_utils_tokenizers
+
+    made = Tokenizer(models.BPE({word: number for number, word in enumerate("abcdefghijklmnopqrstuvwxyz")}, []))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.Whitespace(), decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="a", eos_token="b", clean_up_tokenization_spaces=True)
+    said: list[str] = []
+    monkeypatch.setattr(tokenization_utils_tokenizers.logger, "warning_once", lambda text, *_: said.append(text))
+    tokenizer.decode([3, 4])
+    assert len(said) == 1
+    llm = LanguageModel(tiny_llama(), tokenizer)
+    assert len(llm.answers([(3, 4, 5), (6,)], 4, 2)) == 2
+    assert len(said) == 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from veracity.core.explainers import Context
 from veracity.core.inputs import SelectedSamples
 from veracity.core.randomness import Draws
 from veracity.core.targets import Outputs
+from veracity.engine.perturbation.weights import WeightPerturbation
 from veracity.explain import LanguageModelExplainer, Symmetrised, TopK, as_explainer
 from veracity.explain.llm_x import FORM, change, kept, parse
 from veracity.inputs import TextInputs
@@ -262,6 +264,44 @@ def test_the_unperturbed_model_scores_each_text_once_for_all_copies(tmp_path) ->
     assert rows[0] == rows[1]
 
 
+@pytest.mark.parametrize("mode", ["rank", "generate"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_copies_are_asked_about_together_as_one_by_one(tmp_path, monkeypatch: pytest.MonkeyPatch, mode: Any, wrapped: bool) -> None:
+    """Six copies and three texts: the same answers and scores, in fewer calls of the language model, and no question twice."""
+
+    def run(name: str) -> tuple[pd.DataFrame, Any, list[int]]:
+        llm = writing(monkeypatch, '["film"]', '["a"]') if mode == "generate" else Following({})
+        one = explainer(llm, k=1, mode=mode, batch=64)
+        result = audit(TopK(explainer=one, k=2) if wrapped else one).run(tmp_path / name, progress=False)
+        return result.table(), stored(tmp_path / name), llm.rows
+
+    together = run("together")
+    with monkeypatch.context() as patch:
+        patch.setattr(WeightPerturbation, "inquired", lambda *_: {})
+        apart = run("apart")
+    if mode == "rank":
+        pd.testing.assert_frame_equal(together[0], apart[0])
+        assert together[1] == apart[1]
+    else:  # what this one writes depends on the order
+        assert {one["prompt"] for one in together[1].values()} == {one["prompt"] for one in apart[1].values()}
+    assert len(together[2]) < len(apart[2])
+    assert sum(together[2]) <= sum(apart[2])
+
+
+def test_inquiries_are_settled_in_their_order() -> None:
+    """Two inquiries with other texts and widths give the explanations that each gives alone."""
+    one, found, alone = explainer(Following({}), k=1), [], []
+    for texts in (TEXTS, TEXTS[1:2]):
+        inputs = TextInputs(texts, tokenizer())
+        x, view = inputs.take(torch.arange(len(texts))), inputs.adapt(text_model())
+        context = Context(Draws.of(0, torch.arange(len(texts))), 2, x.structure, present=x.present, inputs=inputs)
+        given = (view, x.values, torch.zeros(len(texts), dtype=torch.long), context)
+        found.append(one.inquiry(*given))
+        alone.append(one.explain(*given))
+    assert all(torch.equal(a, b) for a, b in zip(one.settle(found), alone, strict=True))
+    assert [tuple(a.shape) for a in alone] == [tuple(a.gates.shape) for a in found]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Still(TokenPermutations):
     """Two transforms that leave the words where they are."""
@@ -424,8 +464,7 @@ def test_a_template_that_inserts_the_date_is_asked_anew_on_another_day(tmp_path)
         known: dict[str, Any] = {}
         kept_answers = SimpleNamespace(get=lambda keys, user: {}, put=lambda about, made, known=known: known.update(made))
         one = LanguageModelExplainer(model=Preferring({"film": 3.0}), tokenizer=Dated(day))
-        context = Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers)
-        one.answers(["a film"], [["film"]], context)
+        one.answers(["a film"], [["film"]], kept_answers)
         keys.append(set(known))
     assert keys[0] == keys[1]
     assert keys[0] != keys[2]
@@ -436,7 +475,7 @@ def test_another_precision_is_asked_anew() -> None:
     for model in (tiny_llama(), tiny_llama().double()):
         known: dict[str, Any] = {}
         kept_answers = SimpleNamespace(get=lambda keys, user: {}, put=lambda about, made, known=known: known.update(made))
-        explainer(model).answers(["a film"], [["film"]], Context(Draws.of(0, torch.arange(1)), 2, answers=kept_answers))
+        explainer(model).answers(["a film"], [["film"]], kept_answers)
         keys.append(set(known))
     assert keys[0] != keys[1]
 

@@ -47,6 +47,12 @@ def test_the_key_does_not_depend_on_the_place(folder, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), text_model().parameters(), strict=True))
 
 
+def test_loading_shows_no_bars(folder, capfd):
+    capfd.readouterr()
+    as_model("a", folder)
+    assert "Loading weights" not in capfd.readouterr().err
+
+
 def test_an_audit_file_names_the_folder(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "films_of_folder.py").write_text(f"def texts():\n    return {TEXTS!r}\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
@@ -105,11 +107,13 @@ def test_explainers_over_the_control_that_is_fair_to_them(tmp_path: Path) -> Non
     assert list(table["random"]) == ["random_gaussian", "random_uniform"]
     means = result.table().set_index("explainer")["value"]
     assert table.loc["gradient", "difference"] == pytest.approx(means["gradient"] - means["random_gaussian"])
-    assert table.loc["gradient", "per_cent"] == pytest.approx(100 * (means["gradient"] / means["random_gaussian"] - 1))
     assert table.loc["gradient", "low"] > 0.5
-    assert np.isinf(table.loc["gradient", "per_cent_high"])
-    other = result.over_random("fast_gef", random="saliency")
-    assert list(other["explainer"]) == ["gradient"]
+    assert np.isnan(table.loc["gradient", "per_cent"])
+    assert table.loc["gradient", "no_per_cent"] == "the random score may be 0"
+    other = result.over_random("fast_gef", random="saliency").set_index("explainer")
+    assert list(other.index) == ["gradient"]
+    assert other.loc["gradient", "no_per_cent"] == ""
+    assert other.loc["gradient", "per_cent"] == pytest.approx(100 * (means["gradient"] / means["saliency"] - 1))
 
 
 def test_a_random_mean_below_zero_has_no_percentage(tmp_path: Path) -> None:
@@ -123,6 +127,62 @@ def test_a_random_mean_below_zero_has_no_percentage(tmp_path: Path) -> None:
     assert (table["of_random"] < 0).all()
     assert (table["difference"] > 0).all()
     assert table[["per_cent", "per_cent_low", "per_cent_high"]].isna().all(axis=None)
+    assert set(table["no_per_cent"]) == {"the random score is below 0"}
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Callable[[list[float], list[float]], pd.Series]:
+    """The row of an explainer and a random map with these scores on four samples."""
+    audit = Audit(models=linear(), inputs=points()[:4], explainers=["gradient"], scores=[FastGEF(sigma=0.5, draws=1)], companions=False)
+    result = audit.run(tmp_path, progress=False)
+
+    def row(own: list[float], random: list[float]) -> pd.Series:
+        for one in result.series:
+            values = np.array(random if one.control else own)
+            one.values[:] = values[:, None]
+            one.per_sample[:] = values
+        return result.over_random("fast_gef").set_index("explainer").loc["gradient"]
+
+    return row
+
+
+def test_per_cent_by_hand(measured: Callable[[list[float], list[float]], pd.Series]) -> None:
+    """Means .6 and .2; both sums of squares are .02, so that var = .02 / 3 / 4 = 1/600 each, and the covariance is 0.
+
+    With t = 3.18245 (3 degrees of freedom) t^2 var = .0168799. Fieller: a = .04 - .0168799 = .0231201, b = .12, c = .36 - .0168799 =
+    .3431201, root = sqrt(.0144 - a c) = .0804180, so that the ratio lies in (b -+ root) / a = 1.71202 to 8.66859.
+    """
+    row = measured([0.5, 0.6, 0.6, 0.7], [0.2, 0.1, 0.3, 0.2])
+    assert (row["value"], row["of_random"], row["difference"]) == (pytest.approx(0.6), pytest.approx(0.2), pytest.approx(0.4))
+    assert row["per_cent"] == pytest.approx(200.0)
+    assert (row["per_cent_low"], row["per_cent_high"]) == (pytest.approx(71.202, abs=0.002), pytest.approx(766.859, abs=0.01))
+    reach = 3.18245 * np.sqrt(2 / 600)  # of the difference
+    assert (row["low"], row["high"]) == (pytest.approx(0.4 - reach, abs=1e-5), pytest.approx(0.4 + reach, abs=1e-5))
+    assert row["no_per_cent"] == ""
+
+
+@pytest.mark.parametrize(
+    ("random", "why"),
+    [
+        ([0.15, -0.1, 0.1, -0.05], "the random score may be 0"),  # .025 +- .18
+        ([0.5, -0.5, 0.25, -0.25], "the random score may be 0"),  # 0
+        ([1e-17, 1.1e-17, 1e-17, 1.1e-17], "the random score may be 0"),  # rounding
+        ([0.0, 0.0, 0.0, 0.0], "the random score may be 0"),
+        ([-0.2, -0.1, -0.3, -0.2], "the random score is below 0"),
+    ],
+)
+def test_no_percentage_says_why(measured: Callable[[list[float], list[float]], pd.Series], random: list[float], why: str) -> None:
+    row = measured([0.5, 0.6, 0.6, 0.7], random)
+    assert row[["per_cent", "per_cent_low", "per_cent_high"]].isna().all()
+    assert row["no_per_cent"] == why
+    assert row["difference"] == pytest.approx(0.6 - np.mean(random))
+    assert row["low"] < row["difference"] < row["high"]
+
+
+def test_one_sample_has_a_difference_and_no_percentage(measured: Callable[[list[float], list[float]], pd.Series]) -> None:
+    row = measured([0.5, np.nan, np.nan, np.nan], [0.25] * 4)
+    assert (row["difference"], row["no_per_cent"], row["n"]) == (0.25, "too few samples", 1)
+    assert np.isnan([row["low"], row["per_cent"]]).all()
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

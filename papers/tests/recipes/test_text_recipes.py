@@ -6,8 +6,17 @@ from language_models import Preferring, llm_tokenizer
 from veracity.explain import LanguageModel, PartitionShap, TopK, WordFrequency
 from veracity.recipe import Scale
 from veracity_papers.data import files
+from veracity_papers.data.imdb import imdb_texts
 from veracity_papers.data.texts import sst2
-from veracity_papers.recipes.faithfulness_text import EFFORTS, Effort, cut, faithfulness_text, language_model_audit, text_methods
+from veracity_papers.recipes.faithfulness_text import (
+    EFFORTS,
+    Effort,
+    cut,
+    faithfulness_text,
+    language_model_audit,
+    text_audit,
+    text_methods,
+)
 from veracity_papers.recipes.gef_agreement_text import gef_agreement_text
 from veracity_papers.recipes.texts_and_images import text_sms, text_sst2, vision_eurosat, vision_eurosat_resnet
 
@@ -42,6 +51,22 @@ def test_a_language_model_explains_beside_random_tokens(tmp_path, monkeypatch):
     assert table.loc[("llm_x, top 10", "fast_gef"), "no_response"] == 2
     assert table.loc[("random, top 5", "fast_gef"), "control"]
     assert set(table.index.get_level_values("score")) == {"fast_gef", "fast_gef_public"}
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_a_causal_language_model_judges_reviews(tmp_path, monkeypatch):
+    """Methods for encoders read it too: they beat random tokens, and no cell fails."""
+    if files.locate("imdb/imdb_test_5000.jsonl.gz") is None:
+        pytest.skip("imdb/imdb_test_5000.jsonl.gz is not here")
+    few = Effort(4, evaluations=16, draws=1, levels=3, segments=1, sigma=0.5, counted=50, methods=("integrated_gradients", "attn_lrp"))
+    monkeypatch.setitem(EFFORTS, Scale.SMALL, few)
+    audit = text_audit(imdb_texts, Scale.SMALL)
+    assert list(audit.models) == ["llama"]
+    assert all(30 < len(text.split()) <= 80 for text in audit.inputs.texts)
+    result = audit.run(tmp_path / "run", progress=False)
+    table = result.table().set_index(["explainer", "score"])
+    assert (table["cells_failed"] == 0).all()
+    assert table.loc[("integrated_gradients", "fast_gef"), "value"] > table.loc[("random, top 5", "fast_gef"), "value"]
 
 
 def test_all_methods_of_the_paper_are_cut_the_same_way():

@@ -333,6 +333,24 @@ class Finisher(Explainer, ABC):
         """Explanations (N, ...) from those of the source; `present` (N, ...) says which values of the inputs exist, None if all do."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Inquirer(Explainer, ABC):
+    """An explainer that asks somebody else, such as a language model, about what the model answers. The model is needed for the question
+    only, so that questions about several copies of a model are asked together."""
+
+    @abstractmethod
+    def inquiry(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Any:
+        """What it wants to know about these inputs."""
+
+    @abstractmethod
+    def settle(self, inquiries: Sequence[Any]) -> list[Tensor]:
+        """The explanations (N, ...) of the inputs of each inquiry."""
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """The explanations (N, ...) of a single inquiry."""
+        return self.settle([self.inquiry(model, inputs, targets, context)])[0]
+
+
 def source_of(explainer: Explainer) -> Explainer:
     """The explainer that others only change; itself if nothing is changed."""
     return source_of(explainer.source) if isinstance(explainer, Finisher) else explainer

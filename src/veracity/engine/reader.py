@@ -8,13 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, error_text
-from veracity.core.explainers import Answers, Cost, Explainer, Frame, GivenMaps, LayerExplainer, finished, learner, source_of
+from veracity.core.explainers import (
+    Answers,
+    Context,
+    Cost,
+    Explainer,
+    Frame,
+    GivenMaps,
+    Inquirer,
+    LayerExplainer,
+    finished,
+    learner,
+    source_of,
+)
 from veracity.core.inputs import Signals, samples_on
 from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
@@ -31,6 +44,8 @@ from veracity.engine.store import Place, RunFolder
 from veracity.engine.store.answers import StoredAnswers
 from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
+
+T = TypeVar("T")
 
 
 class Reader:
@@ -122,11 +137,14 @@ class Reader:
         if smoothing is not None:
             return self.smoothed(x, targets, draws, smoothing)
         with torch.enable_grad():
-            clean = self.original(x) if original is None else original
-            given = (x.structure, self.learnt, self.training, x.present, clean, self.answers)
-            context = self.problem.context(self.name, draws, self.budget.rows, *given)
-            found = self.explainer.explain(self.view, x.values, targets, context)
+            found = self.explainer.explain(self.view, x.values, targets, self.context(x, draws, original))
         return self.blank(x, found.detach())
+
+    def context(self, x: Signals, draws: Draws, original: Tensor | None = None) -> Context:
+        """What the explainer gets besides the model and x."""
+        clean = self.original(x) if original is None else original
+        given = (x.structure, self.learnt, self.training, x.present, clean, self.answers)
+        return self.problem.context(self.name, draws, self.budget.rows, *given)
 
     @property
     def contrasts(self) -> bool:
@@ -381,19 +399,45 @@ class Block:
 
     def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
         """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""
+
+        def explain(x: Signals, chosen: Tensor, draws: Draws, original: Tensor | None) -> Tensor:
+            return reader.explanation(x, chosen, draws, request.smoothing, original)
+
+        return torch.cat(self.in_parts(reader, request, ask, explain, targets))
+
+    def inquire_with(self, reader: Reader, request: Request, ask: Ask) -> list[Any]:
+        """What an explainer wants to know about the block's samples, by another reader, as parts in the order of the ask."""
+        explainer = reader.explainer
+        if not isinstance(explainer, Inquirer):
+            raise InputError("Only an explainer that asks somebody else has inquiries.")
+
+        def inquire(x: Signals, chosen: Tensor, draws: Draws, original: Tensor | None) -> Any:
+            return explainer.inquiry(reader.view, x.values, chosen, reader.context(x, draws, original))
+
+        return self.in_parts(reader, request, ask, inquire)
+
+    def in_parts(
+        self,
+        reader: Reader,
+        request: Request,
+        ask: Ask,
+        work: Callable[[Signals, Tensor, Draws, Tensor | None], T],
+        targets: Tensor | None = None,
+    ) -> list[T]:
+        """The work on as many rows of the ask as fit at once: their inputs, targets, random numbers and unperturbed scores, if needed."""
         chosen = self.targets if targets is None else targets
         scores = self.scores(request) if reader.contrasts and reader.name == self.job.model and request.smoothing is None else None
-        parts: list[Tensor] = []
+        parts: list[T] = []
 
         def some(part: slice) -> None:
             piece = ask[part]
             row = piece.row.to(self.device)
             original = None if scores is None else scores[row]
-            parts.append(reader.explanation(self.x[row], chosen[row], self.draws(request, piece), request.smoothing, original))
+            parts.append(work(self.x[row], chosen[row], self.draws(request, piece), original))
             self.advance(len(piece) * weight(reader.cost))
 
         self.budget.spend(len(ask), self.rows_each * request.repeats, some)
-        return torch.cat(parts)
+        return parts
 
     def draws(self, request: Request, piece: Ask) -> Draws:
         """The explainer's random numbers: those of e(x) if draws are common, else new ones per draw and level."""

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +26,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.settings import short_repr
-from veracity.models.transformers import PipelineModel
+from veracity.models.transformers import PipelineModel, without_bars
 
 GGUF = ("gguf", "accelerate")
 """What the reader of GGUF files in `transformers` needs."""
@@ -96,8 +97,9 @@ class LanguageModel:
         settings: dict[str, Any] = {"gguf_file": place.name} if packed else {}
         where = str(place.parent if packed else place)
         try:
-            tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **settings)
-            model = AutoModelForCausalLM.from_pretrained(where, local_files_only=True, **settings)
+            with without_bars():
+                tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, **settings)
+                model = AutoModelForCausalLM.from_pretrained(where, local_files_only=True, **settings)
         except Exception as error:  # damaged files of each kind have an error of their own
             if out_of_memory(error):
                 raise
@@ -194,16 +196,15 @@ class LanguageModel:
         """One row per question: padding, the prompt, and all words side by side."""
         rows, device = len(questions), self.device
         width, most = max(map(len, questions)), max(len(one) - len(one.prompt) for one in questions)
-        ids, position = (torch.zeros(rows, width, dtype=torch.long) for _ in range(2))
-        part = torch.full((rows, width), -1)  # -1 padding, 0 the prompt, then the number of the word
+        made = np.zeros((3, rows, width), dtype=np.int64)  # tokens, their positions, and the number of the word
+        made[2] = -1  # padding; the prompt is 0
         for row, one in enumerate(questions):
-            pieces = [one.prompt, *one.words]
-            ids[row, width - len(one) :] = torch.tensor([token for piece in pieces for token in piece])
-            part[row, width - len(one) :] = torch.tensor([number for number, piece in enumerate(pieces) for _ in piece])
-            starts = [0, *[len(one.prompt)] * len(one.words)]
-            places = [start + at for start, piece in zip(starts, pieces, strict=True) for at in range(len(piece))]
-            position[row, width - len(one) :] = torch.tensor(places)
-        ids, position, part = (value.to(device) for value in (ids, position, part))
+            pieces = (one.prompt, *one.words)
+            sizes = np.array([len(piece) for piece in pieces])
+            within = np.arange(len(one)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            number = np.repeat(np.arange(len(pieces)), sizes)
+            made[:, row, width - len(one) :] = (list(chain(*pieces)), within + np.where(number > 0, len(one.prompt), 0), number)
+        ids, position, part = torch.from_numpy(made).to(device)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
         sees = causal & ((part[:, None] == part[:, :, None]) | (part[:, None] == 0) & (part[:, :, None] > 0))
         kind = next((one.dtype for one in self.model.parameters() if one.is_floating_point()), torch.float32)
@@ -292,12 +293,14 @@ class LanguageModel:
         from transformers import GenerationConfig
 
         fill = next((one for one in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id) if one is not None), 0)
+        pieces = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "model", None)
+        plain = {"clean_up_tokenization_spaces": False} if type(pieces).__name__ == "BPE" else {}  # it would be ignored, with a warning
         greedy = GenerationConfig(do_sample=False, max_new_tokens=length, pad_token_id=fill, eos_token_id=self.ends)
 
         def write(some: Sequence[tuple[int, ...]]) -> list[str]:
             ids, mask = self.padded(some)
             written = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=greedy)  # type: ignore[operator]
-            return [self.tokenizer.decode(row, skip_special_tokens=True) for row in written[:, ids.shape[1] :].tolist()]
+            return [self.tokenizer.decode(row, skip_special_tokens=True, **plain) for row in written[:, ids.shape[1] :].tolist()]
 
         with evaluating(self.model), torch.no_grad():
             return in_parts(prompts, batch, write, len)

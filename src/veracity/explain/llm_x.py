@@ -26,7 +26,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.explainers import BARE, Answers, Context, Cost, Inquirer
 from veracity.core.inputs import row_in_whole, whole
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
@@ -80,6 +80,15 @@ class Asked(NamedTuple):
     question: Question
 
 
+class Inquiry(NamedTuple):
+    """Prompts about some texts, the words of each text, the gates (N, U) that explanations are like, and where answers are kept."""
+
+    prompts: Sequence[str]
+    words: Sequence[Sequence[Word]]
+    gates: Tensor
+    store: Answers | None
+
+
 class Answer(NamedTuple):
     """The words of an answer, the best first; or why there is none: "unparsable", "echo" or "foreign"."""
 
@@ -89,7 +98,7 @@ class Answer(NamedTuple):
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class LanguageModelExplainer(Explainer):
+class LanguageModelExplainer(Inquirer):
     """A language model that says which words matter, from the classifier's confidence before and after a perturbation.
 
     The `model` is the language model that is asked, with its `tokenizer`; the classifier is the audit's.
@@ -190,8 +199,8 @@ class LanguageModelExplainer(Explainer):
                 )
         return ()
 
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Marks or log-likelihoods (N, U) on the gates; NaN in rows without a valid answer."""
+    def inquiry(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Inquiry:
+        """The prompts about these texts."""
         texts = texts_of(self.name, context)
         with torch.no_grad():
             scores = in_batches(lambda x, _, structure: model(x, *structure), inputs, targets, context.batch, context.structure)
@@ -206,9 +215,16 @@ class LanguageModelExplainer(Explainer):
             self.asked(text, titles[min(target, len(titles) - 1)], titles, p0, p1)
             for (text, _), target, p0, p1 in zip(spelt, targets.tolist(), before, after, strict=True)
         ]
-        found = self.answers(asked, [distinct(words) for _, words in spelt], context)
-        maps = [self.on_gates(answer, words, inputs.shape[1]) for answer, (_, words) in zip(found, spelt, strict=True)]
-        return torch.tensor(maps, dtype=inputs.dtype, device=inputs.device)
+        return Inquiry(asked, [words for _, words in spelt], inputs.detach(), context.answers)
+
+    def settle(self, inquiries: Sequence[Inquiry]) -> list[Tensor]:
+        """Marks or log-likelihoods (N, U) on the gates of each inquiry; NaN in rows without a valid answer."""
+        prompts = [prompt for one in inquiries for prompt in one.prompts]
+        words = [own for one in inquiries for own in one.words]
+        found = self.answers(prompts, list(map(distinct, words)), inquiries[0].store)
+        each = iter(zip(found, words, strict=True))
+        maps = [[self.on_gates(*next(each), one.gates.shape[1]) for _ in one.prompts] for one in inquiries]
+        return [torch.tensor(own, dtype=one.gates.dtype, device=one.gates.device) for own, one in zip(maps, inquiries, strict=True)]
 
     def titles(self, model: nn.Module, count: int) -> list[str]:
         """The names of the classes; of a single output, "no" and "yes"."""
@@ -230,18 +246,21 @@ class LanguageModelExplainer(Explainer):
         spelt = [[one or self.llm.unknown for one in self.llm.tokens(words)] if ranks else [] for _, words in about]
         return [Question(prompt, tuple(words)) for prompt, words in zip(prompts, spelt, strict=True)]
 
-    def answers(self, prompts: Sequence[str], words: Sequence[Sequence[str]], context: Context) -> list[Mapping[str, Any]]:
-        """The answer to every prompt: from the folder, or asked now, equal prompts once."""
+    def answers(self, prompts: Sequence[str], words: Sequence[Sequence[str]], store: Answers | None) -> list[Mapping[str, Any]]:
+        """The answer to every prompt: from the store, or asked now, equal prompts once."""
         settings = [self.llm.fingerprint, self.mode, self.length if self.mode == "generate" else START]
         about = [Asked(*one) for one in zip(prompts, words, self.questions(list(zip(prompts, words, strict=True))), strict=True)]
         keys = [fingerprint.of_json([settings, *one.question, list(one.words)]) for one in about]
-        known = {} if context.answers is None else dict(context.answers.get(list(dict.fromkeys(keys)), self.key))
-        new = {key: one for key, one in zip(keys, about, strict=True) if key not in known}
+        known = {} if store is None else dict(store.get(list(dict.fromkeys(keys)), self.key))
+        new: dict[str, Asked] = {}
+        for key, one in zip(keys, about, strict=True):
+            if key not in known:
+                new.setdefault(key, one)  # of prompts with the same tokens the first is kept, as if they were asked one by one
         ordered = sorted(new.items(), key=lambda item: len(item[1].prompt))  # similar lengths go together
         for first in range(0, len(ordered), KEPT * self.batch):
             made = self.ask(dict(ordered[first : first + KEPT * self.batch]))
-            if context.answers is not None:
-                context.answers.put({"explainer": self.key, "mode": self.mode, "model": self.llm.fingerprint}, made)
+            if store is not None:
+                store.put({"explainer": self.key, "mode": self.mode, "model": self.llm.fingerprint}, made)
             known |= made
         return [known[key] for key in keys]
 
@@ -289,7 +308,8 @@ def texts_of(name: str, context: Context) -> TextInputs:
 
 def kept(text: str, words: Sequence[Word], gates: Tensor) -> tuple[str, list[Word]]:
     """A text without the words whose gates are all 0, and the words that are left."""
-    gone = [word for word in words if not any(float(gates[unit]) for unit in word.units)]
+    open_gates = gates.tolist()
+    gone = [word for word in words if not any(open_gates[unit] for unit in word.units)]
     for word in reversed(gone):
         text = text[: word.start] + text[word.stop :]
     return " ".join(text.split()) if gone else text, [word for word in words if word not in gone]

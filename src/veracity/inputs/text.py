@@ -34,6 +34,8 @@ FILLERS = ("eos_token", "sep_token", "unk_token", "cls_token", "bos_token")
 """Tokens that may serve as padding, the most usual first."""
 SHOWN = 10
 """How many empty texts an error names."""
+REMEMBERED = 4096
+"""The words of so many texts are remembered."""
 FIXED = -1
 """The unit of a token that no gate moves: special tokens and padding."""
 WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
@@ -261,8 +263,22 @@ class TextInputs:
     def spelt(self, row: int) -> tuple[str, list[Word]]:
         """One text, as far as the model reads it, and its words, each with its units.
 
-        Without the places of letters, the text is that of its units, and each unit with a letter is a word.
+        Without the places of letters, the text is that of its units, and each unit with a letter is a word. Some thousand texts are
+        remembered, since copies of a model are shown the same ones.
         """
+        if row not in self.spellings:
+            if len(self.spellings) >= REMEMBERED:
+                self.spellings.clear()
+            self.spellings[row] = self.spell(row)
+        return self.spellings[row]
+
+    @cached_property
+    def spellings(self) -> dict[int, tuple[str, list[Word]]]:
+        """The texts and words that are remembered, by row."""
+        return {}
+
+    def spell(self, row: int) -> tuple[str, list[Word]]:
+        """One text and its words."""
         units = self.units[row].tolist()
         if self.offsets is None:
             parts, found, start = self.words(row), list[Word](), 0

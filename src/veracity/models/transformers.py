@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +88,27 @@ class FolderModel(PipelineModel):
         return isinstance(value, (str, Path)) and not str(value).lower().endswith(".onnx")
 
 
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Hide the progress bars of `transformers` meanwhile; its setting, and that of its hub, are then as they were."""
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars
+    from transformers.utils import logging
+
+    shown, hidden_in_hub = logging.is_progress_bar_enabled(), are_progress_bars_disabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an environment variable may fix the hub's setting
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if shown:
+                logging.enable_progress_bar()
+            if hidden_in_hub:
+                disable_progress_bars()
+
+
 def load_classifier(folder: str | Path) -> Loaded:
     """The classifier and the tokenizer in a folder; raises if one is missing, or the model is of another kind."""
     shown, kind = short_repr(str(folder)), classifier_class(folder)
@@ -98,10 +122,11 @@ def load_classifier(folder: str | Path) -> Loaded:
         raise missing_extra("transformers", "text") from error
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), **local)
-        model, found = AutoModelForSequenceClassification.from_pretrained(
-            str(folder), **local, use_safetensors=True, output_loading_info=True
-        )
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), **local)
+            model, found = AutoModelForSequenceClassification.from_pretrained(
+                str(folder), **local, use_safetensors=True, output_loading_info=True
+            )
     except Exception as error:
         why = " ".join(str(error).split())[:160]
         raise InputError(f"The folder {shown} cannot be loaded as a {kind} ({why}): write it again with save_pretrained.") from error

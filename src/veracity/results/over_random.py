@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from veracity.results.run import Result
 
 PER_CENT = ["per_cent", "per_cent_low", "per_cent_high"]
-COLUMNS = ["model", "explainer", "random", "value", "of_random", "difference", "low", "high", *PER_CENT, "n"]
+COLUMNS = ["model", "explainer", "random", "value", "of_random", "difference", "low", "high", *PER_CENT, "no_per_cent", "n"]
+ROUNDING = 1e-12
+"""A random mean of at most this share of the largest value is 0 up to rounding."""
 
 
 def over_random(result: Result, score: str, random: str | None = None) -> pd.DataFrame:
@@ -26,9 +28,9 @@ def over_random(result: Result, score: str, random: str | None = None) -> pd.Dat
 
     `random` names the control, or any explainer of the run, such as a random top-5; by default the control that is fair to the
     explainer's sign and frame. The interval of the difference allows for other samples and other draws. That of the percentage is
-    Fieller's: the published one takes the random mean as known. A random map is expected to score 0 by GEF, so that the ratio may be
-    anything: the ends are infinite if the random mean does not differ from 0. Nothing is a percentage of a random mean of 0 or less:
-    it is undefined, with its ends.
+    Fieller's: the published one takes the random mean as known. A percentage of a random mean whose own interval holds 0 could be
+    anything, and nothing is a percentage of a mean below 0. It is then undefined, with its ends, and `no_per_cent` says why: read the
+    difference. GEF expects a random map to score 0, so this is the usual case there.
     """
     mine = [one.sound() for one in result.series if one.score == score]
     if not mine:
@@ -61,7 +63,9 @@ def compare(one: Series, other: Series, result: Result) -> dict[str, Any]:
     chosen = [table[np.isin(series.samples, shared)] for table, series in zip(tables, (one, other), strict=True)]
     shares = [plain and not series.sampling.nested for series in (one, other)]
     difference, ratio, means = differing(*chosen, crossed=(shares[0], shares[1]), confidence=result.confidence)
-    ratios = np.array([ratio.value, ratio.low, ratio.high]) if means[1] > 0 else np.full(3, np.nan)
+    largest = max((float(np.nanmax(np.abs(table))) for table in chosen if np.isfinite(table).any()), default=0.0)
+    problem = no_percentage(means[1], ratio, largest)
+    ratios = np.full(3, np.nan) if problem else np.array([ratio.value, ratio.low, ratio.high])
     return {
         "value": means[0],
         "of_random": means[1],
@@ -69,8 +73,26 @@ def compare(one: Series, other: Series, result: Result) -> dict[str, Any]:
         "low": difference.low,
         "high": difference.high,
         **dict(zip(PER_CENT, (100.0 * (ratios - 1.0)).tolist(), strict=True)),
+        "no_per_cent": problem,
         "n": len(shared),
     }
+
+
+def no_percentage(random: float, ratio: Interval, largest: float) -> str:
+    """Why there is no percentage of a random mean, in a few words; empty if there is one. `largest` is the size of the values.
+
+    Fieller's interval of the ratio is bounded if and only if the interval of the random mean excludes 0.
+
+    >>> no_percentage(0.2, Interval(value=3.0, low=2.0, high=4.0, n=9), 1.0)
+    ''
+    >>> no_percentage(0.01, Interval(value=60.0, low=-np.inf, high=np.inf, n=9), 1.0)
+    'the random score may be 0'
+    """
+    if ratio.n < 2:
+        return "too few samples"
+    if not np.isfinite([ratio.low, ratio.high]).all() or abs(random) <= ROUNDING * largest:
+        return "the random score may be 0"
+    return "the random score is below 0" if random < 0 else ""
 
 
 def differing(

@@ -17,9 +17,11 @@ from veracity.inputs import TextInputs
 from veracity.recipe import Scale, recipe
 from veracity.scores import GEF, FastGEF, PublicFastGEF
 from veracity.studies.several import Audits
+from veracity_papers.data.imdb import imdb_texts
 from veracity_papers.data.texts import balanced, sms, sst2
 from veracity_papers.recipes.faithfulness_methods import PAPER
 from veracity_papers.recipes.published import published
+from veracity_papers.zoo.causal import load_causal
 from veracity_papers.zoo.smollm2 import is_installed, load_smollm2
 from veracity_papers.zoo.transformers import load_text
 
@@ -27,6 +29,8 @@ Load = Callable[[str], tuple[list[str], Tensor]]
 WRITTEN = "written"
 CUTS = (5, 10)
 """How many tokens an explanation names, as in Table A.6."""
+LONGEST = {"imdb": 80}
+"""The longest texts in words, if not 30: only 15 of the 5,000 reviews of IMDb are so short."""
 
 
 @dataclass(frozen=True)
@@ -61,28 +65,38 @@ TASKS = {"sst2": ("judge the sentiment of a film review", ("negative", "positive
 
 @recipe("faithfulness-text", reference=f"{PAPER}, Figure 9 and Table A.6")
 def faithfulness_text(folder: Path, scale: Scale) -> Audits:
-    """GEF and Fast-GEF of explanations of film reviews (SST-2) and short messages (SMS), uncut and cut to 5 and 10 tokens.
+    """GEF and Fast-GEF of explanations of sentences (SST-2), messages (SMS) and film reviews (IMDb), uncut and cut to 5 and 10 tokens.
 
     L-INTG is `integrated_gradients` over the gates of tokens, with 10 steps, and SHAP-P is `partition_shap`. Beside them stand gradient x
     input, AttnLRP, attention rollout, random tokens, and the rarity of tokens, which no model changes: an explanation that never changes
-    is undefined, and counted. The paper's BERT-tiny is not available, so a DistilBERT of about its size stands in for it. The published
-    figures of L-INTG and SHAP-P are the same for 5 and 10 tokens, as if they were never cut: they stand beside the uncut ones. If SmolLM2
-    is installed (extra `llm`), it explains the classifiers too (LLM-x), in audits of their own with Fast-GEF alone. Smoke: 3 reviews, two
-    methods. Small: 8 texts, 60 evaluations of SHAP-P, 2 texts for SmolLM2. Paper: 250 texts, 500 evaluations (on a GPU); Fast-GEF alone
-    under four more seeds.
+    is undefined, and counted. The paper's BERT-tiny is not available, so a DistilBERT of about its size stands in for it. IMDb is not in
+    the paper: its network is a small causal language model with a head, and its reviews have up to 80 words. The published figures of
+    L-INTG and SHAP-P are the same for 5 and 10 tokens, as if they were never cut: they stand beside the uncut ones. If SmolLM2 is
+    installed (extra `llm`), it explains the two DistilBERTs too (LLM-x), in audits of their own with Fast-GEF alone. Smoke: 3 sentences,
+    two methods. Small: 8 texts per data set, 60 evaluations of SHAP-P, 2 texts for SmolLM2. Paper: 250 texts, 500 evaluations (on a
+    GPU); Fast-GEF alone under four more seeds.
     """
-    loads = (sst2,) if scale is Scale.SMOKE else (sst2, sms)
+    loads: tuple[Load, ...] = (sst2,) if scale is Scale.SMOKE else (sst2, sms, imdb_texts)
     audits: dict[str, Audit] = {}
     for load in loads:
-        audits |= seeded(load.__name__, text_audit(load, scale), EFFORTS[scale].seeds)
+        audits |= seeded(name_of(load), text_audit(load, scale), EFFORTS[scale].seeds)
     if EFFORTS[scale].asked and is_installed():
         llm = load_smollm2()
-        for load in loads:
+        for load in (sst2, sms):
             audits |= seeded(f"{load.__name__}-llm", language_model_audit(load, scale, llm), EFFORTS[scale].seeds)
     return Audits(
         audits=audits,
         title="Do explanations of texts change as much as the network does, also if they only name a few words?",
     )
+
+
+def name_of(load: Load) -> str:
+    """The name of a data set.
+
+    >>> name_of(sst2), name_of(imdb_texts)
+    ('sst2', 'imdb')
+    """
+    return load.__name__.removesuffix("_texts")
 
 
 def seeded(name: str, audit: Audit, seeds: int) -> dict[str, Audit]:
@@ -98,18 +112,19 @@ def seeded(name: str, audit: Audit, seeds: int) -> dict[str, Audit]:
 
 def text_audit(load: Load, scale: Scale) -> Audit:
     """The audit of the network for the texts of one data set."""
-    effort, data = EFFORTS[scale], load.__name__
-    model, tokenizer = load_text(data)
-    texts, labels = balanced(load("test"), effort.samples)
+    effort, data = EFFORTS[scale], name_of(load)
+    model, tokenizer = load_causal() if data == "imdb" else load_text(data)
+    label = "llama" if data == "imdb" else "distilbert"
+    texts, labels = balanced(load("test"), effort.samples, longest=LONGEST.get(data, 30))
     counted = TextInputs(load("train")[0][: effort.counted], tokenizer, length=128, truncate=True)
     return Audit(
         title="Do explanations of a text classifier change as much as the network does?",
-        models={"distilbert": model},
+        models={label: model},
         inputs=TextInputs(texts, tokenizer),
         targets=labels,
         explainers=cut(text_methods(effort, explain.WordFrequency().with_data(counted))),
         scores=path_scores(effort),
-        about={"recipe": "faithfulness-text", "scale": scale.value, "published": published("faithfulness A.6", {data: "distilbert"})},
+        about={"recipe": "faithfulness-text", "scale": scale.value, "published": published("faithfulness A.6", {data: label})},
     )
 
 

@@ -1,16 +1,18 @@
 """A small causal language model on film reviews (IMDb), with a head that says whether a review is positive: see train_causal.
 
 A Llama of 2 layers of width 64 over 4,000 pieces of words. The head reads the last token, and the language model shares its layers;
-its next-token scores use the embedding. Reviews are cut to their last 160 tokens.
+its next-token scores use the embedding. Reviews are cut to their last 160 tokens. The weights name the vocabulary that they were trained
+with: the same pieces of words in another order would give wrong scores without an error.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
+from safetensors import safe_open
 
 from veracity.core.errors import InputError
 
@@ -41,11 +43,15 @@ def load_language_model(folder: Path = WEIGHTS) -> tuple[Any, Any]:
 
 
 def tokenizer_of(folder: Path) -> Any:
-    """The WordPiece tokenizer, which keeps the end of a review that is too long."""
+    """The WordPiece tokenizer in a folder."""
+    return wrapped(tokenizer_file=str(folder / f"{NAME}-tokenizer.json"))
+
+
+def wrapped(**source: Any) -> Any:
+    """A tokenizer of `transformers`, from a file or an object, that keeps the end of a review that is too long."""
     from transformers import PreTrainedTokenizerFast
 
-    path = folder / f"{NAME}-tokenizer.json"
-    return PreTrainedTokenizerFast(tokenizer_file=str(path), truncation_side="left", model_max_length=LENGTH, **SPECIAL)
+    return PreTrainedTokenizerFast(**source, truncation_side="left", model_max_length=LENGTH, **SPECIAL)
 
 
 def config_of(folder: Path) -> Any:
@@ -56,8 +62,21 @@ def config_of(folder: Path) -> Any:
 
 
 def stored(folder: Path) -> dict[str, Any]:
-    """The weights; raises if nobody has trained them."""
+    """The weights; raises if nobody has trained them, or with another vocabulary than the one beside them."""
     path = folder / f"{NAME}.safetensors"
     if not path.is_file():
         raise InputError(f"There are no weights at {path}: train them with python -m veracity_papers.zoo.train_causal OUT.")
-    return load_file(path)
+    with safe_open(path, framework="pt") as file:
+        facts, state = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if facts.get("vocabulary") != vocabulary_key(tokenizer_of(folder)):
+        raise InputError(
+            f"{path} was trained with another vocabulary than that of {NAME}-tokenizer.json beside it: train both again with "
+            "python -m veracity_papers.zoo.train_causal OUT."
+        )
+    return state
+
+
+def vocabulary_key(tokenizer: Any) -> str:
+    """A short hash of the pieces of words, in the order of their numbers."""
+    pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    return hashlib.sha256(json.dumps(pieces).encode()).hexdigest()[:16]

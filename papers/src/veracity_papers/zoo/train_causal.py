@@ -17,14 +17,17 @@ from torch import Tensor, nn
 
 from veracity_papers.data.imdb import imdb_texts
 from veracity_papers.zoo import scripts
-from veracity_papers.zoo.causal import LENGTH, NAME, SPECIAL, tokenizer_of
+from veracity_papers.zoo.causal import LENGTH, NAME, SPECIAL, vocabulary_key, wrapped
 
 WIDTH, LAYERS, VOCABULARY, BATCH, SHARE = 64, 2, 4000, 64, 1.0
 """The language model's loss counts as much as the head's: with a fifth of it, next words are guessed no better than by their frequency."""
 
 
-def make_tokenizer(texts: list[str], out: Path) -> Any:
-    """A WordPiece tokenizer in lower case, made from texts and written to a file."""
+def make_tokenizer(texts: list[str]) -> Any:
+    """A WordPiece tokenizer in lower case, made from texts: special tokens, then pieces of words in alphabetical order.
+
+    The trainer numbers pieces that are as frequent in another order every time it is called.
+    """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     made = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
@@ -33,8 +36,10 @@ def make_tokenizer(texts: list[str], out: Path) -> Any:
     made.train_from_iterator(
         texts, trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=list(SPECIAL.values()), show_progress=False)
     )
-    made.save(str(out / f"{NAME}-tokenizer.json"))
-    return tokenizer_of(out)
+    special = list(SPECIAL.values())
+    pieces = special + sorted(set(made.get_vocab()) - set(special))
+    made.model = models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token=SPECIAL["unk_token"])
+    return wrapped(tokenizer_object=made)
 
 
 def build(tokenizer: Any) -> Any:
@@ -72,7 +77,7 @@ def train(out: Path, device: str, epochs: int, seed: int) -> dict[str, object]:
     """Train, score and write the network."""
     start = time.perf_counter()
     texts, labels = imdb_texts("train")
-    tokenizer = make_tokenizer(texts, out)
+    tokenizer = make_tokenizer(texts)
     ids, mask = coded(tokenizer, texts, device)
     truth = labels.to(device)
     torch.manual_seed(seed)
@@ -90,6 +95,8 @@ def train(out: Path, device: str, epochs: int, seed: int) -> dict[str, object]:
     scripts.one_cycle(model, step, epochs * len(truth) // BATCH, rate=2e-3, decay=0.1, clip=1.0, report=report)
     scripts.halve(model)
     facts = {**scored(model, tokenizer, device), **language_loss(model, tokenizer, ids, mask, device)}
+    facts["vocabulary"] = vocabulary_key(tokenizer)
+    tokenizer.backend_tokenizer.save(str(out / f"{NAME}-tokenizer.json"))
     (out / f"{NAME}.json").write_text(json.dumps(model.config.to_dict(), default=str, indent=1))
     return scripts.write(model, NAME, out, start, **facts)
 

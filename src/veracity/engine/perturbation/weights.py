@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost, Learner, learner
+from veracity.core.explainers import Cost, Inquirer, Learner, learner
 from veracity.core.inputs import Signals
 from veracity.core.models import out_of_memory
 from veracity.core.randomness import Draws
@@ -148,9 +148,15 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             if maps is not None:
                 parts |= zip(some, maps.split(count), strict=True)
 
+        def reader_of(number: int) -> Reader:
+            return block.reader if control else self.taught(pairs[number], partial(copy, number))
+
+        if plain and isinstance(block.source, Inquirer) and len(unknown) > 1:
+            parts |= self.inquired({number: ask[number * count : (number + 1) * count] for number in unknown}, reader_of)
+
         def explain(number: int) -> Tensor:
             here = slice(number * count, (number + 1) * count)
-            reader = block.reader if control else self.taught(pairs[number], partial(copy, number))
+            reader = reader_of(number)
             return block.explain_with(reader.by(block.source) if plain else reader, self.request, ask[here])
 
         for number in asked:
@@ -166,6 +172,18 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             else:
                 parts[number] = explain(number)
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
+
+    def inquired(self, asks: Mapping[int, Ask], reader_of: Callable[[int], Reader]) -> dict[int, Tensor]:
+        """The explanations of several copies, by number, by an explainer that asks somebody else about all of them together."""
+        block, source = self.block, self.block.source
+        if not isinstance(source, Inquirer):
+            return {}
+        each = {number: block.inquire_with(reader_of(number).by(source), self.request, ask) for number, ask in asks.items()}
+        settled = iter(source.settle([one for parts in each.values() for one in parts]))
+        return {
+            number: block.reader.by(source).blank(block.x[asks[number].row.to(block.device)], torch.cat([next(settled) for _ in parts]))
+            for number, parts in each.items()
+        }
 
     def taught(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Reader:
         """The reader of a copy whose explainer knows the copy. A lesson by class is stored once for all blocks and explainers."""
