@@ -200,9 +200,9 @@ class LanguageModel:
         made[2] = -1  # padding; the prompt is 0
         for row, one in enumerate(questions):
             pieces = (one.prompt, *one.words)
-            sizes = np.array([len(piece) for piece in pieces])
-            within = np.arange(len(one)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            number = np.repeat(np.arange(len(pieces)), sizes)
+            lengths = np.array([len(piece) for piece in pieces])
+            within = np.arange(len(one)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            number = np.repeat(np.arange(len(pieces)), lengths)
             made[:, row, width - len(one) :] = (list(chain(*pieces)), within + np.where(number > 0, len(one.prompt), 0), number)
         ids, position, part = torch.from_numpy(made).to(device)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()

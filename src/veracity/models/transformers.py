@@ -91,7 +91,7 @@ class FolderModel(PipelineModel):
 @contextmanager
 def without_bars() -> Iterator[None]:
     """Hide the progress bars of `transformers` meanwhile; its setting, and that of its hub, are then as they were."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
     from transformers.utils import logging
 
     shown, hidden_in_hub = logging.is_progress_bar_enabled(), are_progress_bars_disabled()
