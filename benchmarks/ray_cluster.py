@@ -224,7 +224,7 @@ def timed(samples: int, folder: str, **settings: Any) -> tuple[float, pd.DataFra
 def command(samples: int, folder: str, address: str) -> subprocess.Popen[bytes]:
     """The same audit on the cluster, in a process of its own."""
     line = f"import torch; torch.set_num_threads(1); from benchmarks.ray_cluster import audit, Ray; audit({samples}).run({folder!r}, "
-    line += f"batch=256, progress=False, executor=Ray(address={address!r}))"
+    line += f"batch=256, progress=False, on=Ray(address={address!r}))"
     return subprocess.Popen([sys.executable, "-c", line])
 
 
@@ -285,10 +285,10 @@ def speed(samples: int) -> None:
                     found.nodes(2)
                 began = time.perf_counter()
                 wake(ray, nodes)
-                timed(64 * 4, f"{scratch}/warm{nodes}", executor=executor)
+                timed(64 * 4, f"{scratch}/warm{nodes}", on=executor)
                 print(f"{nodes} workers: ready after {time.perf_counter() - began:.1f} s, with 256 samples")
                 before = found.busy(set(found.processes("")))
-                _, mine = timed(samples, f"{scratch}/ray{nodes}", executor=executor)
+                _, mine = timed(samples, f"{scratch}/ray{nodes}", on=executor)
                 used = {pid: seconds - before.get(pid, 0.0) for pid, seconds in found.busy(set(found.processes(""))).items()}
                 work.append(sorted(used.get(pid, 0.0) for pid in found.workers()))
                 rest, share = sum(used.values()) - sum(work[-1]), sum(work[-1]) / nodes / executor.took[-1]

@@ -293,7 +293,7 @@ class Audit:
         folder: str | Path,
         *,
         workers: int = 1,
-        executor: Executor | str | None = None,
+        on: Executor | str | None = None,
         batch: int | None = None,
         memory: int | None = None,
         shard: str | None = None,
@@ -301,8 +301,9 @@ class Audit:
     ) -> Result:
         """Measure what the folder does not hold yet, and return the result.
 
-        An `executor` says where jobs run; without one, in this process for one worker and in worker processes for more. A `shard` such as
-        "3/16" does its share of the jobs, beside others on the same folder; "auto" does what is free, until all is done.
+        `on` is the executor that runs the jobs, such as `veracity.Ray()`; without one, they run in this process for one worker and in
+        worker processes for more. A `shard` such as "3/16" does its share of the jobs, beside others on the same folder; "auto" does
+        what is free, until all is done.
         """
         check_main()
         store = RunFolder(str(folder))
@@ -312,9 +313,9 @@ class Audit:
         if store.files.exists(MANIFEST):
             self.split_quietly()
         if self.complete is not self:
-            given: dict[str, Any] = {"workers": workers, "executor": executor, "batch": batch, "memory": memory, "shard": shard}
+            given: dict[str, Any] = {"workers": workers, "on": on, "batch": batch, "memory": memory, "shard": shard}
             return self.complete.run(folder, **given, progress=progress)
-        chosen, share = as_executor(executor, workers), None if shard is None else Share.of(shard)
+        chosen, share = as_executor(on, workers), None if shard is None else Share.of(shard)
         chosen.check()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         try:

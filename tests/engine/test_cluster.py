@@ -141,7 +141,7 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRay], None]:
 
 
 def run(folder: Path, executor: Any = None, **changes: Any) -> Result:
-    return audit(**changes).run(folder, batch=64, progress=False, executor=executor or Ray())
+    return audit(**changes).run(folder, batch=64, progress=False, on=executor or Ray())
 
 
 def test_tasks_give_the_table_of_an_inline_run_and_the_models_travel_once(tmp_path: Path, on: Any, inline: pd.DataFrame) -> None:
@@ -281,8 +281,8 @@ def test_the_command_line_says_what_belongs_to_an_executor(tmp_path: Path, capsy
         'data = "small:labelled_series"\nexplainers = ["gradient"]\nscores = ["sparseness"]\n[models.net]\nbuild = "small:small_net"\n'
     )
     assert code("audit", file, "--address", "127.0.0.1:1") == 2
-    assert "--address belongs to an executor: add --executor ray." in " ".join(capsys.readouterr().err.split())
-    assert code("audit", file, "--executor", "inline", "--gpus", "0.5") == 2
+    assert "--address belongs to an executor: add --on ray." in " ".join(capsys.readouterr().err.split())
+    assert code("audit", file, "--on", "inline", "--gpus", "0.5") == 2
     assert "gpus" in capsys.readouterr().err
 
 

@@ -120,10 +120,10 @@ class OneByOne(Executor):
 
 def test_a_model_that_changed_between_runs_is_read_again(tmp_path: Path) -> None:
     model, score = small_model(), FastGEF(sigma=0.1)
-    values(tmp_path / "first", model, {"g": Gradient()}, score, executor=OneByOne())
+    values(tmp_path / "first", model, {"g": Gradient()}, score, on=OneByOne())
     with torch.no_grad():
         model[1].running_mean.fill_(2.0)
-    again = values(tmp_path / "again", model, {"g": Gradient()}, score, executor=OneByOne())
+    again = values(tmp_path / "again", model, {"g": Gradient()}, score, on=OneByOne())
     np.testing.assert_array_equal(values(tmp_path / "fresh", deepcopy(model), {"g": Gradient()}, score), again)
 
 

@@ -86,7 +86,7 @@ def test_the_report_has_a_section_for_the_plugins_score(run: Path) -> None:
 
 def test_the_plugins_executor_runs_an_audit(run: Path, plugin: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assembled = registry.RECIPES["transposed-digits"].assemble(run, Scale.SMOKE)
-    assembled.run(tmp_path / "again", executor="announced", progress=False)
+    assembled.run(tmp_path / "again", on="announced", progress=False)
     assert "net, squared_gradient" in capsys.readouterr().out.splitlines()
 
 

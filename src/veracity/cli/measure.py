@@ -97,9 +97,9 @@ def audit(
     device: str = Device,
     batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
     memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
-    executor: str | None = typer.Option(None, help="Where jobs run; by default in worker processes. See: veracity ls executors"),
-    address: str | None = typer.Option(None, help="With --executor ray, the cluster's head, such as 10.0.0.1:6379; auto by default."),
-    gpus: float | None = typer.Option(None, help="With --executor ray, GPUs per job, such as 0.25."),
+    on: str | None = typer.Option(None, help="Where jobs run; by default in worker processes. See: veracity ls executors"),
+    address: str | None = typer.Option(None, help="With --on ray, the cluster's head, such as 10.0.0.1:6379; auto by default."),
+    gpus: float | None = typer.Option(None, help="With --on ray, GPUs per job, such as 0.25."),
     scores: str | None = typer.Option(None, help="A preset or names with commas, instead of the file's scores. See: veracity ls presets"),
     shard: str | None = typer.Option(None, help="Do a share of the jobs beside other shards, such as 3/16; auto: whatever is free."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
@@ -117,18 +117,18 @@ def audit(
         if scores is not None:
             asked = replace(asked, scores=[one.strip() for one in scores.split(",")] if "," in scores else scores)
         where = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
-        if where and executor is None:
-            raise SpecError(f"--{next(iter(where))} belongs to an executor: add --executor ray.")
+        if where and on is None:
+            raise SpecError(f"--{next(iter(where))} belongs to an executor: add --on ray.")
         crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
-        if executor == "ray":
+        if on == "ray":
             crew = workers or 1  # every job has a budget of its own
         asked = asked.on(device)
         if dry_run:
             Console().print("\n".join(asked.forecast(folder, workers=crew, batch=batch, memory=budget).lines()))
             return
         with run_from(file):
-            chosen = EXECUTORS.build({"name": executor, **where}) if where else executor
-            result = asked.run(folder, workers=crew, executor=chosen, batch=batch, memory=budget, shard=shard)
+            chosen = EXECUTORS.build({"name": on, **where}) if where else on
+            result = asked.run(folder, workers=crew, on=chosen, batch=batch, memory=budget, shard=shard)
         if shard is not None:
             took = time.perf_counter() - started
             Console().print(f"Shard {shard} has ended after {took:.0f} s. When all shards have: veracity join {folder}", soft_wrap=True)
