@@ -82,3 +82,28 @@ def test_a_bar_appears_while_nothing_moves(terminal: io.StringIO) -> None:
     with progress.bar("thinking", 3, after=0.05):
         time.sleep(0.5)
     assert "thinking" in terminal.getvalue()
+
+
+def test_a_log_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=shown, force_terminal=False, width=40))
+    monkeypatch.setattr(progress, "FIRST", 0.05)
+    monkeypatch.setattr(progress, "EVERY", 0.05)
+    with progress.bar("auditing", 4) as advance:
+        for _ in range(3):
+            advance(1, "net / gradient")
+            time.sleep(0.1)
+    lines = shown.getvalue().splitlines()
+    assert len(lines) >= 3
+    assert re.fullmatch(r"auditing: (25|50|75) % after \d+ s(, about \d+ s left)?", lines[0])
+    assert any("left" in line for line in lines)
+
+
+def test_a_quick_run_leaves_a_log_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=shown, force_terminal=False, width=40))
+    with progress.bar("auditing", 2) as advance:
+        advance(2)
+    with progress.bar("auditing", 2, enabled=False):
+        time.sleep(0.05)
+    assert shown.getvalue() == ""

@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -51,6 +52,12 @@ def test_loading_shows_no_bars(folder, capfd):
     capfd.readouterr()
     as_model("a", folder)
     assert "Loading weights" not in capfd.readouterr().err
+
+
+def test_a_table_of_texts_is_told_to_pass_its_columns(folder):
+    frame = pd.DataFrame({"text": TEXTS, "label": [0] * len(TEXTS)})
+    with pytest.raises(InputError, match=r"reads texts, .* inputs=list\(frame\['text'\]\)"):
+        Audit(models=folder, inputs=frame, **SOME).prepare()
 
 
 def test_an_audit_file_names_the_folder(folder, tmp_path, monkeypatch):

@@ -120,3 +120,14 @@ def day(created: str) -> str:
         return created
     zone = f" {moment.tzname()}" if moment.tzinfo else ""
     return f"{moment.day} {moment:%B %Y, %H:%M}{zone}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> duration(42), duration(125), duration(7300)
+    ('42 s', '2 min 5 s', '2 h 1 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -19,7 +19,7 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals, is_streamed
 from veracity.core.models import device_of, evaluating, out_of_memory
-from veracity.core.wording import count
+from veracity.core.wording import count, duration
 from veracity.engine.later import Later
 from veracity.engine.loop import JobRunner, forget_jobs
 from veracity.engine.memory import Budget, row_bytes
@@ -70,19 +70,17 @@ class Forecast:
 
     def lines(self) -> list[str]:
         """What there is to do, what comes first, the passes, and the time, memory and disk that they take."""
-        minutes, seconds = divmod(round(self.seconds), 60)
-        hours, minutes = divmod(minutes, 60)
         first = [
             *([f"calibration of {count(self.calibrations, 'path')}"] if self.calibrations else []),
             *([f"learning by {count(self.lessons, 'explainer')}"] if self.lessons else []),
             *([f"training of {count(self.folds, 'fold')}, which is not counted"] if self.folds else []),
         ]
-        least, long = "at least " if first else "", f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+        least, size = "at least " if first else "", f"{self.memory / 2**20:,.0f} MiB of memory, {self.disk / 2**20:,.0f} MiB on disk"
         return [
             f"{self.cells} cells, {self.finished} of them finished",
             *([f"before the first cell: {'; '.join(first)}"] if first else []),
             f"{least}{self.forward:,} forward and {self.backward:,} backward passes to go",
-            f"about {long} on {self.device}, {self.memory / 2**20:,.0f} MiB of memory, {self.disk / 2**20:,.0f} MiB on disk",
+            f"about {duration(self.seconds)} on {self.device}, {size}",
         ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 from rich import progress as rich
 from rich.console import Console
 
 from veracity.core.explainers import Cost
+from veracity.core.wording import duration
 from veracity.engine.plan import Job
 
 
@@ -22,6 +23,8 @@ def weight(cost: Cost) -> int:
 
 LATE = 2.0
 """Seconds after which the preparation of a run shows a bar."""
+FIRST, EVERY = 10.0, 30.0
+"""Seconds until the first line, and between lines, if the error stream is no terminal."""
 
 
 class Advance(Protocol):
@@ -33,7 +36,7 @@ class Advance(Protocol):
 
 @contextmanager
 def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) -> Iterator[Advance]:
-    """A bar on the error stream, if that is a terminal.
+    """A bar on the error stream; if that is no terminal, a line every half minute.
 
     It appears `after` some seconds, even if nothing has moved.
     """
@@ -47,14 +50,42 @@ def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) 
     def advance(steps: int, text: str = "", /) -> None:
         shown.update(task, advance=steps, description=text[:40] or None)
 
-    (timer if after and not shown.disable else shown).start()
+    with lines(description, shown.tasks[0], console) if enabled and not console.is_terminal else nullcontext():
+        (timer if after and not shown.disable else shown).start()
+        try:
+            yield advance
+        finally:
+            timer.cancel()
+            if timer.is_alive():
+                timer.join()
+            shown.stop()
+
+
+@contextmanager
+def lines(description: str, task: rich.Task, console: Console) -> Iterator[None]:
+    """Say from time to time how far a task is, for logs."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        wait = FIRST
+        while not ended.wait(wait):
+            console.print(line(description, task), highlight=False, soft_wrap=True)
+            wait = EVERY
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
     try:
-        yield advance
+        yield
     finally:
-        timer.cancel()
-        if timer.is_alive():
-            timer.join()
-        shown.stop()
+        ended.set()
+        thread.join()
+
+
+def line(description: str, task: rich.Task) -> str:
+    """How far a task is, and how long the rest takes once that is known."""
+    share = f"{description}: {task.percentage:.0f} % after {duration(task.elapsed or 0.0)}"
+    left = task.time_remaining
+    return share if left is None or task.finished else f"{share}, about {duration(left)} left"
 
 
 class JobProgress:

@@ -177,6 +177,11 @@ class TableInputs:
         """The model on rows of numbers; one that was fitted on a DataFrame gets one."""
         inner = unwrap(model)
         if not isinstance(inner, NumpyModel):
+            if self.categories and reads_texts(inner):
+                raise InputError(
+                    f"The model reads texts, and the inputs are a table: pass the column of texts, such as "
+                    f"inputs=list(frame['{next(iter(self.categories))}']), and that of labels as targets."
+                )
             if self.categories:
                 raise InputError(
                     f"Column '{next(iter(self.categories))}' holds categories, and this model takes numbers: encode it, or pass a Pipeline "
@@ -190,6 +195,11 @@ class TableInputs:
             return FrameModel(model, self.columns, fitted_on)
         framed = FrameModel(model, self.columns, self.names)
         return framed if self.categories or needs_frame(model, framed, self.values[:1]) else model
+
+
+def reads_texts(model: nn.Module) -> bool:
+    """Whether a model takes tokens of texts, as those of `transformers` do: it has an embedding of words."""
+    return callable(getattr(model, "get_input_embeddings", None)) and hasattr(getattr(model, "config", None), "vocab_size")
 
 
 def table_of(inputs: Inputs) -> TableInputs | None:
