@@ -78,6 +78,19 @@ METRICS = {
     "faithfulness_correlation": Metric(
         takes={"nr_runs": same("nr_runs"), "subset_size": same("subset_size"), **MASKED}, given={"subset_size": 224}
     ),
+    "faithfulness_estimate": Metric(takes={"features_in_step": same("features_in_step"), **MASKED}),
+    "monotonicity": Metric(
+        takes={"features_in_step": same("features_in_step"), **MASKED},
+        given={"abs": True},
+        differs="features are added to the baseline; Quantus adds none, so every map gets 1",
+    ),
+    "selectivity": Metric(
+        takes={"patch_size": same("patch_size"), **MASKED}, differs="the mean height of the curve from the whole input on, not the curve"
+    ),
+    "sensitivity_n": Metric(
+        takes={"features_in_step": same("features_in_step"), "n_max_percentage": same("n_max_percentage"), **MASKED},
+        differs="random subsets of each size, correlated per sample; Quantus masks by relevance and correlates over samples",
+    ),
     "pixel_flipping": Metric(
         takes={"features_in_step": same("features_in_step"), **MASKED},
         settings={"dx": 1.0},

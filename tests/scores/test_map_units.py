@@ -35,6 +35,10 @@ SMALL = {
     "mu_f": {"nr_runs": 6},
     "mu_fidelity": {"nr_samples": 6, "patch_size": 2},
     "region_perturbation": {"patch_size": 4},
+    "selectivity": {"patch_size": 4},
+    "sensitivity_n": {"nr_runs": 6, "steps": 3},
+    "faithfulness_estimate": {"features_in_step": 8},
+    "monotonicity": {"features_in_step": 8},
     "infidelity": {"patch_size": 4},
     **{name: {"sigma": 1.0, "draws": 2} for name in ("fast_gef", "gef", "fast_gef_public", "gef_public", "input_alignment")},
     **{

@@ -6,6 +6,11 @@ import re
 
 QUANTUS = {
     "FaithfulnessCorrelation": "faithfulness_correlation",
+    "FaithfulnessEstimate": "faithfulness_estimate",
+    "Monotonicity": "monotonicity",
+    "MonotonicityArya": "monotonicity",
+    "Selectivity": "selectivity",
+    "SensitivityN": "sensitivity_n",
     "PixelFlipping": "pixel_flipping",
     "RegionPerturbation": "region_perturbation",
     "RegionSegmentation": "region_perturbation",
@@ -29,13 +34,8 @@ QUANTUS = {
 }
 """The scores that measure the same as a metric of Quantus 0.6.0. Its table AVAILABLE_METRICS has other names for some classes."""
 ABSENT = {
-    "FaithfulnessEstimate": "faithfulness_correlation",
-    "Monotonicity": "insertion",
-    "MonotonicityArya": "insertion",
     "MonotonicityCorrelation": "mu_fidelity",
     "MonotonicityNguyen": "mu_fidelity",
-    "Selectivity": "region_perturbation",
-    "SensitivityN": "faithfulness_correlation",
     "IROF": "region_perturbation",
     "ROAD": "deletion",
     "Continuity": "equivariance",
