@@ -101,6 +101,8 @@ def audit_settings(random: Random, seen: Outcome) -> dict[str, Any]:
     }
     if isinstance(inputs, Tensor) and random.random() < 0.9:
         settings["reference"] = world.inputs(3)
+    if isinstance(inputs, Tensor) and random.random() < 0.9:
+        settings["truth"] = hostile(random) if random.random() < 0.05 else inputs >= inputs.double().mean()
     for label in random.sample(list(SCORES), random.choice([1, 1, 2])):
         settings["scores"][label] = score(random, label)
     if name == "crossed" and random.random() < 0.8:
@@ -185,6 +187,9 @@ def score(random: Random, name: str) -> Any:
             settings["walk"] = {"name": "subset_simulation", **settings_of(random, WALKS["subset_simulation"])}
         if (name.startswith("sol") or name == "worst_loss") and random.random() < 0.8:
             settings["walk"] = {"name": "genetic", "population": 4, "generations": 2, "elites": 1}
+    for key in sorted({"patch_size", "k"} & {item.name for item in fields(SCORES[name])}):
+        if random.random() < 0.8:
+            settings[key] = random.choice([1, 2])  # patches of eight do not fit these inputs
     if "measure" in settings and random.random() < 0.7:
         del settings["measure"]
     if random.random() < 0.1:
