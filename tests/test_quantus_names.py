@@ -107,6 +107,13 @@ def test_what_changes_and_what_does_not() -> None:
     assert "leaves nothing to choose" in plan("FaithfulnessCorrelation", subset_size=1000).missing
 
 
+def test_predictions_are_those_that_quantus_reads() -> None:
+    estimate: Any = plan("FaithfulnessEstimate").score
+    subsets: Any = plan("SensitivityN").score
+    assert (estimate.softmax, subsets.softmax) == (False, None)
+    assert planned("SensitivityN", {"name": "SensitivityN"}, Size((1, 16, 16)), True, True, False).score.softmax is False  # type: ignore[union-attr]
+
+
 def test_an_object_of_quantus_is_read() -> None:
     class FaithfulnessCorrelation:  # as Quantus stores its arguments
         def __init__(self) -> None:

@@ -82,7 +82,7 @@ METRICS = {
     "faithfulness_correlation": Metric(
         takes={"nr_runs": same("nr_runs"), "subset_size": same("subset_size"), **MASKED}, given={"subset_size": 224}
     ),
-    "faithfulness_estimate": Metric(takes={"features_in_step": same("features_in_step"), **MASKED}),
+    "faithfulness_estimate": Metric(takes={"features_in_step": same("features_in_step"), **MASKED}, given={"softmax": False}),
     "monotonicity": Metric(
         takes={"features_in_step": same("features_in_step"), **MASKED},
         given={"abs": True},
@@ -93,6 +93,7 @@ METRICS = {
     ),
     "sensitivity_n": Metric(
         takes={"features_in_step": same("features_in_step"), "n_max_percentage": same("n_max_percentage"), **MASKED},
+        given={"softmax": None},
         differs="random subsets of each size, correlated per sample; Quantus masks by relevance and correlates over samples",
     ),
     "monotonicity_correlation": Metric(
