@@ -168,6 +168,8 @@ def test_bad_input_is_told() -> None:
         Consistency(discretise="signs").requests(explained((1, 6, 6)), DEFAULTS)
     with pytest.raises(SpecError, match="The setting 'tolerance' of score 'input_invariance'"):
         InputInvariance(tolerance=0.0)
+    with pytest.raises(InputError, match=r"the inputs are whole numbers \(torch.int64\)"):
+        CompensatedShift().check(torch.tensor([[1, 2]]))
     with pytest.raises(InputError, match="does not give the same outputs for shifted inputs"):
         CompensatedShift().compensate(nn.Linear(2, 2), lambda model, shift: torch.tensor([shift]))
 

@@ -46,6 +46,14 @@ class CompensatedShift(InputSpace):
         """The shifted inputs."""
         return x + self.shift
 
+    def check(self, x: Tensor) -> None:
+        """Raise if the inputs are numbers of something, to which no constant can be added."""
+        if not x.is_floating_point():
+            raise InputError(
+                f"The space '{self.name}' adds a constant to every value, but the inputs are whole numbers ({x.dtype}): leave the score "
+                "input_invariance out for tokens and categories."
+            )
+
     @torch.no_grad()
     def compensate(self, model: nn.Module, outputs: Callable[[nn.Module, float], Tensor]) -> nn.Module:
         """A copy of the model for shifted inputs. `outputs(model, m)` are a model's outputs for some inputs plus m."""

@@ -26,11 +26,11 @@ class InputInvariance(Repeatable):
         1 if |e'(x + m) - e(x)| <= tolerance |e(x)|,   e' the explanation of f' with f'(x + m) = f(x)
 
     The two models predict the same everywhere, so an explanation of the prediction has no reason to change. Gradients pass; gradient times
-    input does not. m is `input_shift`. The bias of the first layer takes it away, or the entrance of the model where that is not
-    exact. Undefined if e(x) = 0.
+    input does not. `input_shift` is the constant m. The bias of the first layer takes it away, or the entrance of the model where that is
+    not exact. `tolerance` is for rounding. Undefined if e(x) = 0.
 
-    Quantus 0.6.0 changes the bias of the first convolution by its response at one corner. If this convolution pads the image, that
-    is not the shift, and the two models differ. Its tolerance is in the map's own units.
+    Quantus 0.6.0 changes the bias of the first convolution by the smallest value of its response to the shift. If this convolution pads the
+    image, that is another response than in the middle, and the two models differ. Its tolerance is in the map's own units.
     """
 
     name = "input_invariance"

@@ -65,10 +65,10 @@ class SensitivityN(SubsetScore):
 
         mean over n of corr over S, |S| = n, of (sum of e_i over i in S, f(x) - f(x with S at the baseline))
 
-    by Pearson, per sample; an explanation has sensitivity-n if the two numbers are equal for all S. Sizes go up to a share
-    `n_max_percentage` of the features in `steps` equal steps, or in steps of `features_in_step`; every size has `nr_runs` subsets. A draw
-    grows one random order, so subsets of one size are independent and those of different sizes are not. Undefined for a constant
-    explanation.
+    by Pearson, per sample; an explanation has sensitivity-n if the two numbers are equal for all S. The paper shows the correlation for
+    each n. Sizes go up to a share `n_max_percentage` of the features in `steps` equal steps, or in steps of `features_in_step`; every size
+    has `nr_runs` subsets. A draw grows one random order, so subsets of one size are independent and those of different sizes are not.
+    Undefined for a constant explanation.
 
     Quantus 0.6.0 draws no subsets. It masks features in the order of their relevance, and correlates over the samples of a batch the
     attribution of the last step alone with the drop since the first.

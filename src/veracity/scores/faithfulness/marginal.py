@@ -139,10 +139,13 @@ class EffectiveComplexity(MarginalScore):
 
         k / d,   k the smallest number with sqrt(E (f(x) - f(x with all but the k largest |e_i| random))^2) <= eps
 
-    from all features down to the first of `steps` steps at which the prediction is lost. A map that names the features that matter needs
-    few. An explanation that orders nothing, such as a constant map, keeps features in the order of the input.
+    `eps` is how far the prediction may move, in its own units. The share is searched in `steps` steps, from all features down to the first
+    step at which the prediction is lost. A map that names the features that matter needs few. An explanation that orders nothing, such as
+    a constant map, keeps features in the order of the input. The paper counts features; a share can be compared between inputs of different
+    sizes.
 
-    Quantus 0.6.0 counts attributions above `eps` and does not ask the model; `sparseness` and `complexity` are scores of the map alone.
+    Quantus 0.6.0 counts attributions above a threshold and does not ask the model; `sparseness` and `complexity` are scores of the map
+    alone.
     """
 
     name = "effective_complexity"

@@ -185,12 +185,12 @@ class ROAD(Score):
 
         mean over percentages p of 1[argmax f(x without the p % most relevant positions) = c]
 
-    Remove and debias. Removed positions, with all their channels, become a mean of their neighbours plus noise, by one system of linear
-    equations per image (`LinearImputation`), so that the shape of the mask does not give the class away. The mean over samples is the mean
-    accuracy over the removal rates; lower is better, and with order="lerf", the least relevant first, higher. Undefined for a model
-    without classes. For images (C, H, W) and series (C, T).
+    Remove and debias. Removed positions, with all their channels, become a mean of their neighbours plus Gaussian noise of standard
+    deviation `noise`, by one system of linear equations per image, so that the shape of the mask does not give the class away. The removal
+    rates are `percentages` of the positions. The mean over samples is the mean accuracy over these rates; lower is better. With `order`
+    "lerf" the least relevant go first, and higher is better. Undefined for a model without classes. For images (C, H, W) and series (C, T).
 
-    Quantus 0.6.0 returns the mean accuracy at each percentage.
+    Quantus 0.6.0 returns the mean accuracy at each percentage, and raises on images with several channels.
     """
 
     name = "road"
