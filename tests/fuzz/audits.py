@@ -42,6 +42,8 @@ PICTURES = (
 )
 """Explainers of images and series alone."""
 CONCEPTS = ("cav", "car", "tcav")
+POSITIONS = ("continuity", "irof", "road")
+"""Scores of images and series alone."""
 FOLDED = ("mege", "reco", "reco_auc", "reco_ks")
 """Scores of cross-trained models."""
 SLOW = {"extremal_perturbation": 0.2, "superpixel_lime": 0.2, "superpixel_shap": 0.2, "car": 0.3, "symmetrised": 0.5}
@@ -103,7 +105,8 @@ def audit_settings(random: Random, seen: Outcome) -> dict[str, Any]:
         settings["reference"] = world.inputs(3)
     if isinstance(inputs, Tensor) and random.random() < 0.9:
         settings["truth"] = hostile(random) if random.random() < 0.05 else inputs >= inputs.double().mean()
-    for label in random.sample(list(SCORES), random.choice([1, 1, 2])):
+    placed = isinstance(inputs, Tensor) and inputs.ndim > 2
+    for label in random.sample([one for one in SCORES if placed or one not in POSITIONS], random.choice([1, 1, 2])):
         settings["scores"][label] = score(random, label)
     if name == "crossed" and random.random() < 0.8:
         label = random.choice(FOLDED)
