@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import Size, nn
 
 from small import series_inputs, small_net
-from veracity.core.aliases import ABSENT, QUANTUS
+from veracity.core.aliases import QUANTUS
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SCORES
 from veracity.models import as_model
@@ -25,8 +25,36 @@ from veracity.walk import MonteCarlo
 PAGE = Path(__file__).parents[1] / "docs" / "from-quantus.md"
 
 
-def plan(name: str, again: bool = True, **arguments: Any) -> Plan:
-    return planned(name, {"name": name, **arguments}, Size((1, 16, 16)), again, True, None)
+METRICS_OF_QUANTUS = (
+    *("FaithfulnessCorrelation", "FaithfulnessEstimate", "PixelFlipping", "RegionPerturbation", "Monotonicity", "MonotonicityCorrelation"),
+    *("Selectivity", "SensitivityN", "IROF", "ROAD", "Infidelity", "Sufficiency"),
+    *("Continuity", "LocalLipschitzEstimate", "MaxSensitivity", "AvgSensitivity", "Consistency"),
+    *("RelativeInputStability", "RelativeOutputStability", "RelativeRepresentationStability"),
+    *("PointingGame", "TopKIntersection", "RelevanceMassAccuracy", "RelevanceRankAccuracy", "AttributionLocalisation", "AUC", "Focus"),
+    *("Sparseness", "Complexity", "EffectiveComplexity"),
+    *("MPRT", "SmoothMPRT", "EfficientMPRT", "RandomLogit"),
+    *("Completeness", "NonSensitivity", "InputInvariance"),
+)
+"""The classes of the metrics of Quantus 0.6.0."""
+SMALL: dict[str, dict[str, Any]] = {
+    "FaithfulnessCorrelation": {"subset_size": 20, "nr_runs": 4},
+    "FaithfulnessEstimate": {"features_in_step": 32},
+    "PixelFlipping": {"features_in_step": 32},
+    "Monotonicity": {"features_in_step": 32},
+    "MonotonicityCorrelation": {"features_in_step": 32, "nr_samples": 2},
+    "NonSensitivity": {"features_in_step": 32},
+    "SensitivityN": {"features_in_step": 100},
+    "ROAD": {"percentages": [10, 50]},
+    "Continuity": {"nr_steps": 3},
+    "TopKIntersection": {"k": 20},
+    "SmoothMPRT": {"nr_samples": 2},
+    **{name: {"nr_samples": 2} for name in ("LocalLipschitzEstimate", "MaxSensitivity", "AvgSensitivity")},
+    **{f"Relative{what}Stability": {"nr_samples": 2} for what in ("Input", "Output", "Representation")},
+}
+
+
+def plan(name: str, again: bool = True, masks: bool = False, **arguments: Any) -> Plan:
+    return planned(name, {"name": name, **arguments}, Size((1, 16, 16)), again, True, None, masks)
 
 
 def gradient(model: nn.Module, inputs: np.ndarray, targets: np.ndarray, **settings: Any) -> np.ndarray:
@@ -42,7 +70,7 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
         exec(compile(block, str(PAGE), "exec"), names)
     said = capsys.readouterr().out
     assert "FaithfulnessCorrelation" in said
-    assert "'ROAD': \"there is no score for it yet" in said
+    assert "'PointingGame': 'it compares maps with the ground truth: pass s_batch=" in said
 
 
 def test_labels_may_be_the_names_of_classes() -> None:
@@ -56,11 +84,8 @@ def test_labels_may_be_the_names_of_classes() -> None:
 
 def test_every_metric_is_translated_or_named() -> None:
     assert set(QUANTUS.values()) == set(METRICS) <= set(SCORES)
-    assert {score for score in ABSENT.values() if score} <= set(SCORES)
     for name in QUANTUS:
-        size: dict[str, Any] = {"subset_size": 20} if name == "FaithfulnessCorrelation" else {}
-        assert plan(name, **size).score is not None, name
-    assert all(plan(name).missing.startswith("there is no score for it yet") for name in ABSENT)
+        assert plan(name, masks=True, **SMALL.get(name, {})).score is not None, name
     assert plan("NoSuchMetric").missing.startswith("it is not a metric of Quantus")
 
 
@@ -82,6 +107,13 @@ def test_what_changes_and_what_does_not() -> None:
     assert "leaves nothing to choose" in plan("FaithfulnessCorrelation", subset_size=1000).missing
 
 
+def test_predictions_are_those_that_quantus_reads() -> None:
+    estimate: Any = plan("FaithfulnessEstimate").score
+    subsets: Any = plan("SensitivityN").score
+    assert (estimate.softmax, subsets.softmax) == (False, None)
+    assert planned("SensitivityN", {"name": "SensitivityN"}, Size((1, 16, 16)), True, True, False).score.softmax is False  # type: ignore[union-attr]
+
+
 def test_an_object_of_quantus_is_read() -> None:
     class FaithfulnessCorrelation:  # as Quantus stores its arguments
         def __init__(self) -> None:
@@ -95,7 +127,7 @@ def test_an_object_of_quantus_is_read() -> None:
 def test_maps_and_a_function_give_the_same_as_our_gradient() -> None:
     net, x, y = small_net(), series_inputs(4), torch.tensor([0, 1, 2, 0])
     maps = gradient(net, x.numpy(), y.numpy())
-    metrics = {"Sparseness": None, "MaxSensitivity": {"nr_samples": 3}, "PixelFlipping": {"abs": True}, "ROAD": {}}
+    metrics = {"Sparseness": None, "MaxSensitivity": {"nr_samples": 3}, "PixelFlipping": {"abs": True}, "PointingGame": {}}
     both = evaluate(metrics, net, x, y.numpy(), maps, explain_func=gradient, controls=False)
     alone = evaluate(metrics, net, x, y.numpy(), explain_func=gradient, controls=False)
     ours = evaluate(metrics, net, x, y.numpy(), xai_methods={"gradient": {}}, controls=False)
@@ -104,11 +136,11 @@ def test_maps_and_a_function_give_the_same_as_our_gradient() -> None:
     for name in ("Sparseness", "MaxSensitivity"):
         assert value[name] == pytest.approx(ours.table().set_index("score").loc[name, "value"], rel=1e-4)
     assert ours.unused["PixelFlipping"] == ("abs",)
-    assert list(both.missing) == ["ROAD"]
+    assert list(both.missing) == ["PointingGame"]
     assert len(both.samples("PixelFlipping")) == 4
-    assert "ROAD: not measured" in str(both)
-    with pytest.raises(SpecError, match="'ROAD' was not measured"):
-        both.samples("ROAD")
+    assert "PointingGame: not measured" in str(both)
+    with pytest.raises(SpecError, match="'PointingGame' was not measured"):
+        both.samples("PointingGame")
 
 
 def test_settings_of_a_method_are_used() -> None:
@@ -144,3 +176,38 @@ def test_an_explanation_of_shap_counts_as_maps() -> None:
     assert values[0] == pytest.approx(values[1])
     with pytest.raises(InputError, match="There is no y_batch"):
         evaluate(["Sparseness"], model, x, None, maps)
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_all_37_metrics_run() -> None:
+    assert len(set(METRICS_OF_QUANTUS)) == 37
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(784, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    x = torch.rand(4, 1, 16, 16, generator=torch.Generator().manual_seed(1))
+    metrics = {name: SMALL.get(name, {}) for name in METRICS_OF_QUANTUS}
+    tiles = np.array([[1, 0, 0, 1], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
+    given: dict[str, Any] = {"s_batch": x.numpy() > 0.5, "custom_batch": tiles, "explain_func": gradient, "controls": False}
+    answer = evaluate(metrics, net, x, net(x).argmax(1).numpy(), **given)
+    table = answer.table().set_index("score")
+    assert set(table.index) == set(METRICS_OF_QUANTUS)
+    assert answer.missing == {}
+    defined = table["n"] > 0
+    assert set(table.index[~defined]) <= {"Consistency"}  # no two of four maps are the same
+    for result in answer.results:
+        assert result.failures().empty
+
+
+def test_focus_takes_its_tiles_and_the_others_their_masks() -> None:
+    x, maps = torch.rand(2, 1, 4, 4), torch.zeros(2, 1, 4, 4)
+    maps[:, 0, 0, 0], maps[:, 0, 3, 3] = 3.0, 1.0
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).eval()
+    masks = torch.zeros(2, 4, 4)
+    masks[:, 3, 3] = 1.0
+    metrics = ["Focus", "RelevanceMassAccuracy"]
+    found = evaluate(metrics, net, x, [0, 1], maps, s_batch=masks, custom_batch=[[1, 0, 0, 0], [0, 1, 1, 0]], controls=False)
+    assert found.samples("Focus")["value"].tolist() == [0.75, 0.0]
+    assert found.samples("RelevanceMassAccuracy")["value"].tolist() == [0.25, 0.25]
+    none = evaluate(metrics, net, x, [0, 1], maps, controls=False)
+    assert "custom_batch=" in none.missing["Focus"]
+    assert "s_batch=" in none.missing["RelevanceMassAccuracy"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +13,21 @@ from torch import Tensor, nn
 from benchmarks.peers import ours
 from benchmarks.peers.replay import Replay, choosing, quantus, randomised, scores
 from benchmarks.peers.subject import Array, Case, apart, explain, with_weights
+from veracity.core.scores import Score
 from veracity.perturb.weights import FullRandomisation
-from veracity.scores import MaxSensitivity
+from veracity.scores import (
+    AUC,
+    ROAD,
+    AttributionLocalisation,
+    Continuity,
+    FaithfulnessEstimate,
+    MaxSensitivity,
+    PointingGame,
+    RelevanceMassAccuracy,
+    RelevanceRankAccuracy,
+    Selectivity,
+    TopKIntersection,
+)
 from veracity.scores.faithfulness.content import Complexity, Sparseness
 from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, Infidelity
 from veracity.scores.faithfulness.curves import PixelFlipping
@@ -67,6 +81,77 @@ def pixel_flipping(case: Case) -> Row:
     """Nothing is random; Quantus's points are 1 apart."""
     metric = quantus.PixelFlipping(features_in_step=7, return_auc_per_sample=True, **PLAIN)
     return Row("PixelFlipping", ours.values(case, PixelFlipping(features_in_step=7, dx=1.0)), scores(metric, **case.arrays()))
+
+
+def faithfulness_estimate(case: Case) -> Row:
+    """Nothing is random; Quantus reads logits."""
+    mine = ours.values(case, FaithfulnessEstimate(features_in_step=7, softmax=False))
+    return Row("FaithfulnessEstimate", mine, scores(quantus.FaithfulnessEstimate(features_in_step=7, **PLAIN), **case.arrays()))
+
+
+def selectivity(case: Case) -> Row:
+    """The mean height of their curve, with the prediction for the whole input before it."""
+    mine = ours.values(case, Selectivity(patch_size=7))
+    curves = scores(quantus.Selectivity(patch_size=7, **PLAIN), **case.arrays())
+    whole = case.model(case.x).softmax(1).gather(1, case.targets[:, None]).numpy()
+    return Row("Selectivity, with its start", mine, np.trapezoid(np.concatenate((whole, curves), axis=1), axis=1) / curves.shape[1])
+
+
+def road(case: Case) -> Row:
+    """Without noise; the mean over samples at each percentage, over all of them."""
+    percentages = (10.0, 30.0, 50.0, 70.0, 90.0)
+    mine = ours.values(case, ROAD(percentages=percentages, noise=0.0))
+    found = quantus.ROAD(percentages=list(percentages), noise=0.0, **PLAIN)(**case.arrays())
+    return Row("ROAD, mean over percentages", np.array([mine.mean()]), np.array([np.mean(list(found.values()))]))
+
+
+def continuity(case: Case) -> Row:
+    """Theirs are all distances from -13 to 14, ours that of -14 too, but 0."""
+    mine = ours.values(case, Continuity(nr_steps=1000, relative=False))
+    theirs = scores(quantus.Continuity(nr_steps=28, **PLAIN), **case.arrays(), explain_func=explain)
+    return Row("Continuity, every distance", mine, theirs)
+
+
+def localised(name: str, score: Score, metric: Any, case: Case, positive: bool = False) -> Row:
+    """A score of localisation and its namesake, for masks of the ink; `positive` compares magnitudes."""
+    ink = case.x[:, 0] > 0.5
+    given = {**case.arrays(), "s_batch": ink[:, None].numpy()}
+    if not positive:
+        return Row(name, ours.values(case, score, truth=ink), scores(metric, **given))
+    given["a_batch"] = np.abs(given["a_batch"])
+    mine = ours.values(case, score, truth=ink, explainers={"magnitudes": case.maps.abs()})
+    return Row(name, mine, scores(metric, **given))
+
+
+def pointing_game(case: Case) -> Row:
+    """No two largest values are equal."""
+    return localised("PointingGame", PointingGame(), quantus.PointingGame(**PLAIN), case)
+
+
+def top_k_intersection(case: Case) -> Row:
+    """With their second factor."""
+    metric = quantus.TopKIntersection(k=20, concept_influence=True, **PLAIN)
+    return localised("TopKIntersection", TopKIntersection(k=20, concept_influence=True), metric, case)
+
+
+def relevance_rank_accuracy(case: Case) -> Row:
+    """As they are."""
+    return localised("RelevanceRankAccuracy", RelevanceRankAccuracy(), quantus.RelevanceRankAccuracy(**PLAIN), case)
+
+
+def relevance_mass_accuracy(case: Case) -> Row:
+    """For magnitudes, which cannot cancel."""
+    return localised("RelevanceMassAccuracy", RelevanceMassAccuracy(), quantus.RelevanceMassAccuracy(**PLAIN), case, positive=True)
+
+
+def attribution_localisation(case: Case) -> Row:
+    """For magnitudes."""
+    return localised("AttributionLocalisation", AttributionLocalisation(), quantus.AttributionLocalisation(**PLAIN), case, positive=True)
+
+
+def auc(case: Case) -> Row:
+    """As they are."""
+    return localised("AUC", AUC(), quantus.AUC(**PLAIN), case)
 
 
 def infidelity(case: Case) -> Row:
@@ -220,7 +305,17 @@ def infidelity_default(case: Case) -> Row:
 
 EQUAL: tuple[Callable[[Case], Row], ...] = (
     faithfulness_correlation,
+    faithfulness_estimate,
     pixel_flipping,
+    selectivity,
+    road,
+    continuity,
+    pointing_game,
+    top_k_intersection,
+    relevance_rank_accuracy,
+    relevance_mass_accuracy,
+    attribution_localisation,
+    auc,
     infidelity,
     infidelity_captum,
     relative_input_stability,

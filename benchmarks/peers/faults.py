@@ -207,3 +207,63 @@ def global_state_moves() -> Shown:
 def states() -> tuple[str, bytes]:
     """The global random states of numpy and of torch."""
     return repr(np.random.get_state()), torch.random.get_rng_state().numpy().tobytes()  # noqa: NPY002 - it is what is looked at
+
+
+@fault("Monotonicity adds nothing to the baseline: every map gets 1.")
+def monotonicity_is_always_true() -> Shown:
+    """A map, and its opposite, on a model that falls with every pixel."""
+    given = small()
+    given["model"] = linear(-np.linspace(0.1, 0.8, 8))
+    found = [
+        scores(quantus.Monotonicity(abs=False, normalise=False), **{**given, "a_batch": maps})
+        for maps in (given["a_batch"], 2.0 - given["a_batch"])
+    ]
+    return bool(np.all(found)), f"{np.mean(found):.0f} for a map and for its opposite, though the prediction falls with every pixel"
+
+
+@fault("PointingGame counts a hit where the mask is empty.")
+def an_empty_mask_is_hit() -> Shown:
+    """Masks without a position."""
+    given = small()
+    found = scores(quantus.PointingGame(abs=False, normalise=False), **given, s_batch=np.zeros_like(given["x_batch"]))
+    return bool((found == 1.0).all()), f"{found.tolist()}"
+
+
+@fault("AttributionLocalisation(weighted=True) depends on the size of the batch.")
+def weights_depend_on_the_batch() -> Shown:
+    """The same samples, once and three times."""
+    given = small(4)
+    masks = np.zeros_like(given["x_batch"])
+    masks[..., 0] = 1.0
+    again = {name: np.concatenate([given[name]] * 3) for name in ("x_batch", "y_batch", "a_batch")}
+    metric = quantus.AttributionLocalisation(weighted=True, normalise=False)
+    once = scores(metric, **given, s_batch=masks)
+    thrice = scores(metric, **{**given, **again}, s_batch=np.concatenate([masks] * 3))
+    return apart(once, thrice[:4]) > 0.1, f"{once[0]:.4f} of four samples, {thrice[0]:.4f} of twelve"
+
+
+@fault("InputInvariance fails the gradient if the first convolution pads: its two models differ.")
+def padding_breaks_input_invariance() -> Shown:
+    """The gradient, which is the same where a shift is taken away."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(16, 2)).eval()
+    given = {**small(), "model": model, "explain_func": explain}
+    given["a_batch"] = explain(model, given["x_batch"], given["y_batch"])
+    found = scores(quantus.InputInvariance(), **given)
+    return bool((found == 0.0).all()), f"{found.tolist()}, though the gradient of the same function at the same place is the same"
+
+
+@fault("ROAD raises on colour images.")
+def road_raises_on_colours() -> Shown:
+    """Three channels, and maps with one or three."""
+    x = np.random.default_rng(0).uniform(size=(2, 3, 4, 4)).astype(np.float32)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(48, 2)).eval()
+    seen = []
+    for channels in (1, 3):
+        given = {"model": model, "x_batch": x, "y_batch": np.zeros(2, dtype=int), "a_batch": x[:, :channels] + 0.0, "channel_first": True}
+        try:
+            quantus.ROAD(percentages=[50], abs=False, normalise=False, disable_warnings=True)(**given)
+        except IndexError as error:
+            seen.append(str(error))
+    return len(seen) == 2, seen[0] if seen else "nothing raised"

@@ -6,6 +6,7 @@ import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +22,12 @@ from veracity.walk import MonteCarlo
 SEED = 0
 
 
-def values(case: Case, score: Score) -> Array:
-    """One value a sample; of randomised models one copy, as peers have."""
+def values(case: Case, score: Score, **settings: Any) -> Array:
+    """One value a sample; of randomised models one copy, as peers have. `settings` are further ones of the audit."""
     score = replace(score, walk=MonteCarlo(draws=1)) if isinstance(score, RandomisationScore) else score
     with tempfile.TemporaryDirectory() as folder:
-        audit = Audit(models=case.model, inputs=case.x, explainers=["gradient"], scores=[score], controls=False, seed=SEED)
+        given: dict[str, Any] = {"models": case.model, "inputs": case.x, "explainers": ["gradient"], "controls": False, "seed": SEED}
+        audit = Audit(**{**given, **settings}, scores=[score])
         found: Array = audit.run(Path(folder) / "run", progress=False).samples(score.name)["value"].to_numpy()
         return found
 

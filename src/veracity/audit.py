@@ -63,6 +63,7 @@ from veracity.engine.resolve import (
     as_reference,
     as_space,
     as_training,
+    as_truth,
     as_walk,
     as_whole,
     check_asked,
@@ -105,6 +106,7 @@ class AuditSetup:
     walk: Walk
     seed: int
     features: Features | None = None
+    truth: Tensor | None = None
 
 
 def with_strengths(prepared: AuditPlan, sigmas: Mapping[tuple[str, str], float]) -> AuditPlan:
@@ -184,7 +186,7 @@ def closing_data(method: F) -> F:
     return cast(F, inside)
 
 
-RESOLVED = ("models", "inputs", "targets", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
+RESOLVED = ("models", "inputs", "targets", "truth", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
 """Settings that `resolve` checks."""
 
 
@@ -214,6 +216,8 @@ class Audit:
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
+    truth        masks (samples, H, W) of the positions that maps should point to, True and False or 1 and 0, for scores of localisation; of
+                 the shape of the inputs, or without channels; samples with None in a list, or with an empty mask, are undefined
     precision    "float32", or "tf32" for products and convolutions on a GPU: faster, coarser, and checked on 16 samples in float32
     outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
                  not be recognised by themselves
@@ -235,6 +239,7 @@ class Audit:
     examples: Count | None = None
     checkpoints: Mapping[str, Sequence[Any]] | None = None
     outputs: str | None = None
+    truth: Any = None
     precision: str = "float32"
     seed: Whole = 0
     confidence: Inside = 0.95
@@ -278,6 +283,11 @@ class Audit:
         if given is None:  # converted data were read apart from the given ones
             given = self.data.labels() if isinstance(self.data, DatasetInputs) and self.data.labelled else self.given.labels
         return as_labels(given, self.data.size(), class_names(self.modules, given))
+
+    @cached_property
+    def masks(self) -> Tensor | None:
+        """The ground truth as booleans (samples, ...), with the axes of a sample; None if there is none."""
+        return as_truth(self.truth, self.data.shape, self.data.size())
 
     @property
     def late_labels(self) -> bool:
@@ -438,6 +448,7 @@ class Audit:
         if not self.late_labels:
             changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
+            changes["truth"] = None if self.masks is None else self.masks[choice.rows.to(self.masks.device)]
             whole = self.data.tensor if isinstance(self.data, TensorInputs) else None
             changes["inputs"] = SelectedSamples(self.data, choice.rows) if whole is None else whole[choice.rows.to(whole.device)]
             if isinstance(self.data, DatasetInputs):
@@ -534,10 +545,12 @@ class Audit:
         some = max(64, min(FEW, FEW_BYTES // row))
         if self.data.size() <= 2 * some or any(isinstance(model, CrossTrained) for model in self.modules.values()):
             return self
+        masks = None if self.masks is None else self.masks[:some]
         if isinstance(self.data, DatasetInputs):
             values, labels = self.data.first(some)
-            return replace(self, models=self.modules, inputs=values, targets=labels if self.targets is None else self.labels_of_first(some))
-        return replace(self, models=self.modules, inputs=FirstSamples(self.data, some), targets=self.labels_of_first(some))
+            given = labels if self.targets is None else self.labels_of_first(some)
+            return replace(self, models=self.modules, inputs=values, targets=given, truth=masks)
+        return replace(self, models=self.modules, inputs=FirstSamples(self.data, some), targets=self.labels_of_first(some), truth=masks)
 
     def labels_of_first(self, count: int) -> Any:
         """The targets of the first samples, as a user would give them."""
@@ -608,7 +621,7 @@ class Audit:
             with_own_controls(one.explainers, first.module, inputs, one.seed, budgets[name]) if self.controls else (one.explainers, {})
         )
         problem = Problem(models, inputs, explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
-        problem = replace(problem, features=one.features, precision=self.precision, nulls=nulls)
+        problem = replace(problem, features=one.features, precision=self.precision, nulls=nulls, truth=one.truth)
         check_classes(problem, labels)
         readings = check_probabilities(problem, one.scores.named)
         with bar("trying explainers", len(every) * len(explainers), progress, after=LATE) as advance:
@@ -644,13 +657,15 @@ class Audit:
         explainers = {label: prepare_explainer(inputs, one, training) for label, one in bound.items()}
         check_given(explainers, inputs, models)
         scores = all_scores(self.scores, self.companions)
-        check_asked(scores.named, scores.asked, space, explainers)
+        truth = self.masks
+        check_asked(scores.named, scores.asked, space, explainers, truth is not None)
         target, outputs = as_target(self.target), as_outputs(self.outputs)
         checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in models.items() if isinstance(one, nn.Module)})
         check_needs(explainers, training, checkpoints, list(models))
         check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return AuditSetup(inputs, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed, features)
+        given = (inputs, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
+        return AuditSetup(*given, features, truth)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
@@ -669,6 +684,7 @@ class Audit:
             "controls": self.controls,
             "companions": self.companions,
             "outputs": self.outputs,
+            **({} if self.masks is None else {"truth": encode_setting(self.masks)}),
             **({"precision": self.precision} if self.precision != "float32" else {}),
             "reference": encode_setting(as_reference(self.reference, self.data)),
             "concepts": sorted(self.concepts or {}),

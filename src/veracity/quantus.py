@@ -8,25 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.aliases import NEAREST, SAME, squeezed
+from veracity.core.aliases import SAME, squeezed
 from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Explainer
 from veracity.core.registry import EXPLAINERS, SCORES
-from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after
+from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after, reads_before
 from veracity.core.settings import short_repr
 from veracity.explain import Foreign, Saliency, as_explainer
 from veracity.explain.foreign import display_name
 from veracity.explain.shap_calls import is_explanation
 from veracity.explain.wrapper import computed
 from veracity.inputs import as_inputs
+from veracity.inputs.tiles import tile_masks
 from veracity.perturb import Ball
 from veracity.results import Result
+from veracity.scores import Focus
 from veracity.scoring import as_maps, score
 from veracity.walk import MonteCarlo
 
@@ -77,6 +81,54 @@ ONE_SIDED = "Quantus adds noise from 0.02 to 0.2 only, here it is from -0.2 to 0
 METRICS = {
     "faithfulness_correlation": Metric(
         takes={"nr_runs": same("nr_runs"), "subset_size": same("subset_size"), **MASKED}, given={"subset_size": 224}
+    ),
+    "faithfulness_estimate": Metric(takes={"features_in_step": same("features_in_step"), **MASKED}, given={"softmax": False}),
+    "monotonicity": Metric(
+        takes={"features_in_step": same("features_in_step"), **MASKED},
+        given={"abs": True},
+        differs="features are added to the baseline; Quantus adds none, so every map gets 1",
+    ),
+    "selectivity": Metric(
+        takes={"patch_size": same("patch_size"), **MASKED}, differs="the mean height of the curve from the whole input on, not the curve"
+    ),
+    "sensitivity_n": Metric(
+        takes={"features_in_step": same("features_in_step"), "n_max_percentage": same("n_max_percentage"), **MASKED},
+        given={"softmax": None},
+        differs="random subsets of each size, correlated per sample; Quantus masks by relevance and correlates over samples",
+    ),
+    "monotonicity_correlation": Metric(
+        takes={"nr_samples": same("nr_samples"), "features_in_step": same("features_in_step"), "abs": lambda value: {}, **MASKED},
+        given={"nr_samples": 100},
+        differs="values are uniform in the range of the data, or from a table's columns; in Quantus from 0 to 1",
+    ),
+    "non_sensitivity": Metric(
+        takes={"eps": same("eps"), "features_in_step": same("features_in_step"), "abs": lambda value: {}, **MASKED},
+        given={"perturb_baseline": "black"},
+        differs="the share of wrong features, not their number; eps is a share of the largest attribution",
+    ),
+    "effective_complexity": Metric(
+        takes={"abs": lambda value: {}},
+        differs="the share of features that the prediction needs, as in the paper; Quantus counts attributions above eps",
+    ),
+    "irof": Metric(
+        takes=MASKED, differs="the area as a share, from the whole input on; in Quantus it grows with the number of superpixels"
+    ),
+    "road": Metric(
+        takes={"percentages": lambda given: {"percentages": tuple(map(float, given))}, "noise": same("noise")},
+        given={"percentages": range(1, 100, 2)},
+        differs="the mean over the percentages, not the accuracy at each",
+    ),
+    "continuity": Metric(
+        takes={"nr_steps": same("nr_steps"), "perturb_baseline": same("perturb_baseline")},
+        given={"abs": True},
+        settings={"relative": False},
+        differs="the same number of distances, evenly spaced and never 0",
+    ),
+    "consistency": Metric(
+        given={"abs": True}, differs="the five largest entries with their signs; Quantus takes the signs of the first five entries"
+    ),
+    "input_invariance": Metric(
+        takes={"input_shift": same("input_shift")}, differs="the model that takes the shift away is exact, also where the first layer pads"
     ),
     "pixel_flipping": Metric(
         takes={"features_in_step": same("features_in_step"), **MASKED},
@@ -146,6 +198,17 @@ METRICS = {
         differs=ONE_COPY,
     ),
     "random_logit": Metric(settings={"measure": "ssim"}),
+    "pointing_game": Metric(differs="of equal largest values the share inside counts; an empty mask is undefined"),
+    "top_k_intersection": Metric(takes={"k": same("k"), "concept_influence": same("concept_influence")}, given={"k": 1000}),
+    "relevance_rank_accuracy": Metric(),
+    "relevance_mass_accuracy": Metric(differs="positive relevance alone; in Quantus signs may cancel"),
+    "attribution_localisation": Metric(
+        takes={"weighted": same("weighted"), "max_size": same("max_size"), "positive_attributions": lambda value: {}},
+        given={"abs": True},
+        differs="weighted divides by the size of the mask, as in the paper; Quantus multiplies",
+    ),
+    "auc": Metric(),
+    "focus": Metric(),
 }
 """What is known about each score that stands for a metric."""
 CAPTUM_SETTINGS = {"n_steps": "steps", "baselines": "baseline"}
@@ -236,6 +299,8 @@ def evaluate(
     explain_func_kwargs: Mapping[str, Any] | None = None,
     xai_methods: Mapping[str, Any] | None = None,
     softmax: bool | None = None,
+    s_batch: Any = None,
+    custom_batch: Any = None,
     **settings: Any,
 ) -> Evaluation:
     """Metrics of Quantus on explanations, in our table, with intervals and random maps for comparison.
@@ -245,6 +310,8 @@ def evaluate(
     explain_func  function(model, inputs, targets, **explain_func_kwargs) -> maps, in the place of maps or beside them; metrics that
                   explain perturbed inputs or models need it
     xai_methods   as in quantus.evaluate: {"label": maps, a function, or a table of settings for an explainer of that name}
+    s_batch       masks (samples, H, W) of the object, for metrics of localisation
+    custom_batch  0 or 1 for each of the four tiles of a mosaic, (samples, 4), for Focus: which ones show the explained class
     settings      further settings of `veracity.score`, such as folder or controls
     """
     if y_batch is None:
@@ -256,14 +323,19 @@ def evaluate(
         not is_explanation(given) and (explainer is None or isinstance(explainer, QuantusFunction))
         for given, explainer in subjects.values()
     )
-    plans = [planned(label, given, inputs.shape, again, positive, softmax) for label, given in entries(metrics)]
+    masks, tiles = s_batch is not None, custom_batch is not None
+    plans = [planned(label, given, inputs.shape, again, positive, softmax, masks, tiles) for label, given in entries(metrics)]
     results = []
     folder = settings.pop("folder", None)
-    for magnitudes in (False, True):
-        scores = {one.metric: one.score for one in plans if one.score is not None and one.magnitudes is magnitudes}
+    for magnitudes, mosaic in product((False, True), (False, True)):
+        chosen = [one for one in plans if one.score is not None and one.magnitudes is magnitudes]
+        scores = {one.metric: one.score for one in chosen if one.score is not None and (tiles and isinstance(one.score, Focus)) is mosaic}
         if scores:
-            place = None if folder is None else f"{folder}/{'magnitudes' if magnitudes else 'maps'}"
-            results.append(measured(model, inputs, y_batch, subjects, scores, magnitudes, folder=place, **settings))
+            place = None if folder is None else f"{folder}/{'magnitudes' if magnitudes else 'maps'}{'-mosaics' if mosaic else ''}"
+            truth = tile_masks(torch.as_tensor(np.asarray(custom_batch)), *inputs.shape[-2:]) if mosaic else s_batch
+            located = any(Reads.TRUTH in reads_before(one) for one in scores.values())
+            known = {"truth": truth} if located else {}
+            results.append(measured(model, inputs, y_batch, subjects, scores, magnitudes, folder=place, **known, **settings))
     return Evaluation(tuple(results), tuple(plans))
 
 
@@ -313,10 +385,20 @@ def named_explainer(label: str, given: Mapping[str, Any]) -> Explainer:
     return as_explainer({"name": name, **settings})
 
 
-def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, softmax: bool | None) -> Plan:
+def planned(
+    label: str,
+    given: Any,
+    shape: Size,
+    again: bool,
+    positive: bool,
+    softmax: bool | None,
+    masks: bool = False,
+    tiles: bool = False,
+) -> Plan:
     """The score for a metric and its arguments, or why there is none.
 
-    `again` says whether perturbed inputs can be explained, and `positive` whether magnitudes of the maps can be scored.
+    `again` says whether perturbed inputs can be explained, `positive` whether magnitudes of the maps can be scored, and `masks` and
+    `tiles` whether the ground truth is known.
     """
     if isinstance(given, Score):
         return Plan(label, given)
@@ -324,9 +406,7 @@ def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, so
     key = squeezed(name)
     called = SAME.get(key) or next((one for one in SCORES if squeezed(one) == key), None)
     if called is None:
-        nearest = f"the nearest is '{NEAREST[key]}'" if NEAREST.get(key) else "see 'veracity ls scores'"
-        known = "there is no score for it yet" if key in NEAREST else "it is not a metric of Quantus 0.6.0"
-        return Plan(label, missing=f"{known}; {nearest}")
+        return Plan(label, missing="it is not a metric of Quantus 0.6.0; see 'veracity ls scores'")
     known_as, own = METRICS.get(called, Metric()), {one.name for one in fields(SCORES[called])}
     asked = {**known_as.given, **({"softmax": softmax} if softmax is not None and "softmax" in own else {})}
     asked |= {key: value for key, value in arguments.items() if value is not None}
@@ -350,6 +430,9 @@ def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, so
         return Plan(label, missing=str(error).rstrip("."), unused=tuple(unused))
     if Reads.EXPLANATION in reads_after(made) and not again:
         return Plan(label, missing="it explains perturbed inputs or models: pass explain_func=...", unused=tuple(unused))
+    if Reads.TRUTH in reads_before(made) and not (masks or (tiles and isinstance(made, Focus))):
+        wanted = "custom_batch=..., which tiles show the class" if isinstance(made, Focus) else "s_batch=..., one mask per input"
+        return Plan(label, missing=f"it compares maps with the ground truth: pass {wanted}", unused=tuple(unused))
     return Plan(label, made, magnitudes=magnitudes, unused=tuple(unused), differs=known_as.differs)
 
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from small import small_net
+from small import labelled_series, small_net
 from veracity.cli.audit_file import load_weights, model, read
 from veracity.core.errors import VeracityError
 
@@ -117,3 +118,24 @@ def test_the_explainers_of_the_page_are_read(tmp_path: Path) -> None:
     assert found[0]["top_k"].inner.name == "integrated_gradients"
     assert found[1]["shap top 5"].inner.samples == 100
     assert "ig top 5" in found[1]
+
+
+def test_the_truth_is_a_file_of_masks(tmp_path: Path) -> None:
+    inputs, _ = labelled_series()
+    start = 'data = "small:labelled_series"\nexplainers = ["gradient"]\nscores = ["auc"]\ncontrols = false\n'
+    models = '[models.a]\nbuild = "small:small_net"\n'
+    masks = (np.arange(inputs[0].numel()) < 3)[None].repeat(len(inputs), 0).reshape(len(inputs), -1)
+    np.save(tmp_path / "masks.npy", masks)
+    (tmp_path / "audit.toml").write_text(f'{start}truth = "masks.npy"\n{models}')
+    found = read(tmp_path / "audit.toml")[0]
+    assert found.masks is not None
+    assert found.masks.reshape(len(inputs), -1).tolist() == masks.tolist()
+    for name, sentence in (("none.npy", "There is no file .*none.npy with the ground truth"), ("bad.npy", "is not a readable .npy file")):
+        (tmp_path / "bad.npy").write_bytes(b"junk")
+        (tmp_path / "audit.toml").write_text(f'{start}truth = "{name}"\n{models}')
+        with pytest.raises(VeracityError, match=sentence):
+            read(tmp_path / "audit.toml")
+    np.save(tmp_path / "objects.npy", np.array([None, {}], dtype=object), allow_pickle=True)
+    (tmp_path / "audit.toml").write_text(f'{start}truth = "objects.npy"\n{models}')
+    with pytest.raises(VeracityError, match=r"is not a readable \.npy file"):
+        read(tmp_path / "audit.toml")

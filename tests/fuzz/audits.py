@@ -42,6 +42,8 @@ PICTURES = (
 )
 """Explainers of images and series alone."""
 CONCEPTS = ("cav", "car", "tcav")
+POSITIONS = ("continuity", "irof", "road")
+"""Scores of images and series alone."""
 FOLDED = ("mege", "reco", "reco_auc", "reco_ks")
 """Scores of cross-trained models."""
 SLOW = {"extremal_perturbation": 0.2, "superpixel_lime": 0.2, "superpixel_shap": 0.2, "car": 0.3, "symmetrised": 0.5}
@@ -101,7 +103,10 @@ def audit_settings(random: Random, seen: Outcome) -> dict[str, Any]:
     }
     if isinstance(inputs, Tensor) and random.random() < 0.9:
         settings["reference"] = world.inputs(3)
-    for label in random.sample(list(SCORES), random.choice([1, 1, 2])):
+    if isinstance(inputs, Tensor) and random.random() < 0.9:
+        settings["truth"] = hostile(random) if random.random() < 0.05 else inputs >= inputs.double().mean()
+    placed = isinstance(inputs, Tensor) and inputs.ndim > 2
+    for label in random.sample([one for one in SCORES if placed or one not in POSITIONS], random.choice([1, 1, 2])):
         settings["scores"][label] = score(random, label)
     if name == "crossed" and random.random() < 0.8:
         label = random.choice(FOLDED)
@@ -185,6 +190,9 @@ def score(random: Random, name: str) -> Any:
             settings["walk"] = {"name": "subset_simulation", **settings_of(random, WALKS["subset_simulation"])}
         if (name.startswith("sol") or name == "worst_loss") and random.random() < 0.8:
             settings["walk"] = {"name": "genetic", "population": 4, "generations": 2, "elites": 1}
+    for key in sorted({"patch_size", "k"} & {item.name for item in fields(SCORES[name])}):
+        if random.random() < 0.8:
+            settings[key] = random.choice([1, 2])  # patches of eight do not fit these inputs
     if "measure" in settings and random.random() < 0.7:
         del settings["measure"]
     if random.random() < 0.1:

@@ -46,11 +46,12 @@ WORDS: dict[str, tuple[str, ...]] = {
     "plane": ("xy", "xz"),
     "layer": ("0", "2", "head"),
     "direction": ("top_down", "bottom_up"),
+    "discretise": ("top_n_sign", "sign", "rank"),
 }
 """Words that mean something to settings that are text."""
 COSTLY = (
     "samples", "masks", "iterations", "draws", "nr_runs", "nr_samples", "n_perturb_samples", "steps", "segments", "population",
-    "generations", "evaluations",
+    "generations", "evaluations", "nr_steps",
     "elites", "epochs", "per_side", "cells", "components", "most", "block", "repeats", "n_bins", "searches", "kernel", "walk", "floor",
     "crops",
 )  # fmt: skip

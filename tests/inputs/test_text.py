@@ -16,7 +16,22 @@ from veracity.core.randomness import Draws
 from veracity.explain import IntegratedGradients, KernelShap, Lime, RandomGaussian, RandomTopK, SmoothGrad
 from veracity.inputs import TextInputs
 from veracity.perturb import CyclicShift, EmbeddingNoise
-from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity, RegionPerturbation
+from veracity.scores import (
+    AUC,
+    EffectiveComplexity,
+    FaithfulnessCorrelation,
+    FaithfulnessEstimate,
+    FastGEF,
+    InputInvariance,
+    MaxSensitivity,
+    Monotonicity,
+    MonotonicityCorrelation,
+    NonSensitivity,
+    PointingGame,
+    RegionPerturbation,
+    RelevanceRankAccuracy,
+    Selectivity,
+)
 from veracity.walk import MonteCarlo
 
 pytest.importorskip("transformers")
@@ -332,3 +347,25 @@ def test_a_special_token_inside_a_text_is_no_unit():
         for inputs in (TextInputs.of_encoding(coded, tokenizer(), unit=unit), TextInputs(texts, tokenizer(), unit=unit)):
             assert inputs.units[0].tolist() == [-1, 0, -1, 1, 2, -1]
             assert inputs.words(0) == ["a", "fine", "film"]
+
+
+def test_scores_of_a_short_text_do_not_depend_on_longer_ones(tmp_path):
+    short, truth = "a very fine film", torch.tensor([[True, False, True, False]])
+    scores = [
+        FaithfulnessEstimate(), Monotonicity(), Selectivity(), MonotonicityCorrelation(), NonSensitivity(), EffectiveComplexity(),
+        InputInvariance(), PointingGame(), AUC(), RelevanceRankAccuracy(),
+    ]  # fmt: skip
+
+    def values(texts, masks, folder):
+        inputs = TextInputs(texts, tokenizer())
+        audit = Audit(models=text_model(), inputs=inputs, explainers=["gradient"], scores=scores, truth=masks, controls=False)
+        result = audit.run(tmp_path / folder, progress=False)
+        assert result.failures().empty
+        return [result.samples(score.name)["value"].tolist()[0] for score in scores]
+
+    width = TextInputs([short, LONG], tokenizer()).shape[0]
+    both = torch.zeros(2, width, dtype=torch.bool)
+    both[0, :4], both[1, 0] = truth[0], True
+    alone = values([short], truth, "alone")
+    assert alone == pytest.approx(values([short, LONG], both, "both"), abs=1e-4, nan_ok=True)
+    assert sum(value == value for value in alone) == len(scores)

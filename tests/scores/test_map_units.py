@@ -35,6 +35,12 @@ SMALL = {
     "mu_f": {"nr_runs": 6},
     "mu_fidelity": {"nr_samples": 6, "patch_size": 2},
     "region_perturbation": {"patch_size": 4},
+    "selectivity": {"patch_size": 4},
+    "sensitivity_n": {"nr_runs": 6, "steps": 3},
+    "faithfulness_estimate": {"features_in_step": 8},
+    "monotonicity": {"features_in_step": 8},
+    "irof": {"segments": 8},
+    **{name: {"nr_samples": 2, "features_in_step": 8} for name in ("monotonicity_correlation", "non_sensitivity")},
     "infidelity": {"patch_size": 4},
     **{name: {"sigma": 1.0, "draws": 2} for name in ("fast_gef", "gef", "fast_gef_public", "gef_public", "input_alignment")},
     **{
@@ -89,7 +95,9 @@ def values(audit: Audit, folder: Path, label: str) -> tuple[np.ndarray, np.ndarr
 
 
 def explanation_scores() -> dict[str, Score]:
-    named = {name: SCORES.build({"name": name, **SMALL.get(name, {})}) for name in SCORES if name not in STABILITY | {"refit_gef"}}
+    named = {
+        name: SCORES.build({"name": name, **SMALL.get(name, {})}) for name in SCORES if name not in STABILITY | {"refit_gef", "consistency"}
+    }
     return {name: score for name, score in {**named, **ABSOLUTE, **BESIDE}.items() if score.reads is Reads.EXPLANATION}
 
 
@@ -100,6 +108,7 @@ def test_a_map_times_100_scores_the_same_or_the_score_says_that_it_is_in_map_uni
     audit = Audit(
         models=classifier(), inputs=x, targets=classifier()(x).argmax(1), explainers={"plain": explained, "hundredfold": hundredfold},
         scores={label: score}, symmetry=CyclicShift(axes=(-1,)), controls=False, companions=False, outputs="logits",
+        truth=x > 0.5,
     )  # fmt: skip
     plain, larger = values(audit, tmp_path, label)
     assert np.isfinite(plain).any()

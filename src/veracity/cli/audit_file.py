@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -23,7 +24,7 @@ from veracity.core.training import CrossTrained
 from veracity.models import PipelineModel, as_model
 
 KEYS: dict[str, Any] = {
-    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "precision", "out"), str),
+    **dict.fromkeys(("title", "data", "reference", "training", "truth", "outputs", "precision", "out"), str),
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
     "explainers": (list, dict),
     "scores": (list, dict, str),
@@ -61,11 +62,25 @@ def read(path: Path) -> tuple[Audit, Path | str]:
     reference = content.pop("reference", None)
     given: dict[str, Any] = {
         "reference": None if reference is None else data(reference)[0],
+        "truth": masks(content.pop("truth"), here) if "truth" in content else None,
         "training": data(content.pop("training")) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
     }
     return Audit(models=models, inputs=inputs, targets=targets, about={"data": path.name}, **given, **content), out
+
+
+def masks(where: str, here: Path) -> Any:
+    """The ground truth from an .npy file beside the audit file, or from module:function."""
+    if not where.endswith(".npy"):
+        return call(where, {})
+    file = here / where
+    if not file.is_file():
+        raise InputError(f"There is no file {file} with the ground truth.")
+    try:
+        return np.load(file, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{file} is not a readable .npy file of numbers: {' '.join(str(error).split())[:160]}") from error
 
 
 def checkpoints(name: str, listed: Any, here: Path) -> list[Any]:

@@ -6,6 +6,28 @@ import re
 
 QUANTUS = {
     "FaithfulnessCorrelation": "faithfulness_correlation",
+    "FaithfulnessEstimate": "faithfulness_estimate",
+    "Monotonicity": "monotonicity",
+    "MonotonicityArya": "monotonicity",
+    "Selectivity": "selectivity",
+    "SensitivityN": "sensitivity_n",
+    "MonotonicityCorrelation": "monotonicity_correlation",
+    "MonotonicityNguyen": "monotonicity_correlation",
+    "IROF": "irof",
+    "ROAD": "road",
+    "Continuity": "continuity",
+    "ContinuityTest": "continuity",
+    "Consistency": "consistency",
+    "EffectiveComplexity": "effective_complexity",
+    "NonSensitivity": "non_sensitivity",
+    "InputInvariance": "input_invariance",
+    "PointingGame": "pointing_game",
+    "TopKIntersection": "top_k_intersection",
+    "RelevanceMassAccuracy": "relevance_mass_accuracy",
+    "RelevanceRankAccuracy": "relevance_rank_accuracy",
+    "AttributionLocalisation": "attribution_localisation",
+    "AUC": "auc",
+    "Focus": "focus",
     "PixelFlipping": "pixel_flipping",
     "RegionPerturbation": "region_perturbation",
     "RegionSegmentation": "region_perturbation",
@@ -28,26 +50,6 @@ QUANTUS = {
     "RandomLogit": "random_logit",
 }
 """The scores that measure the same as a metric of Quantus 0.6.0. Its table AVAILABLE_METRICS has other names for some classes."""
-ABSENT = {
-    "FaithfulnessEstimate": "faithfulness_correlation",
-    "Monotonicity": "insertion",
-    "MonotonicityArya": "insertion",
-    "MonotonicityCorrelation": "mu_fidelity",
-    "MonotonicityNguyen": "mu_fidelity",
-    "Selectivity": "region_perturbation",
-    "SensitivityN": "faithfulness_correlation",
-    "IROF": "region_perturbation",
-    "ROAD": "deletion",
-    "Continuity": "equivariance",
-    "ContinuityTest": "equivariance",
-    "Consistency": "sufficiency",
-    "EffectiveComplexity": "sparseness",
-    "NonSensitivity": "faithfulness_correlation",
-    "InputInvariance": "invariance",
-    **dict.fromkeys(("PointingGame", "TopKIntersection", "RelevanceMassAccuracy", "RelevanceRankAccuracy"), ""),
-    **dict.fromkeys(("AttributionLocalisation", "AUC", "Focus"), ""),
-}
-"""Metrics of Quantus 0.6.0 without a score of the same meaning, each with the nearest score; "" if there is none."""
 
 
 def squeezed(name: str) -> str:
@@ -60,4 +62,3 @@ def squeezed(name: str) -> str:
 
 
 SAME = {squeezed(name): score for name, score in QUANTUS.items()}
-NEAREST = {squeezed(name): score for name, score in ABSENT.items()}

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from veracity.core.aliases import NEAREST, SAME, squeezed
+from veracity.core.aliases import SAME, squeezed
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 """Line breaks, terminal control characters and lone surrogates."""
@@ -80,10 +80,6 @@ def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> Sp
     names, name = sorted(known), " ".join(repr(str(name))[1:-1].split())[:80]
     found = meant(name, names, kind)
     hint = f"Did you mean '{found}'?" if found else f"Known: {listed(names)}."
-    key = squeezed(name)
-    if kind == "score" and key in NEAREST and key not in {squeezed(one) for one in names}:
-        hint = "Quantus has a metric of this name, and there is no score for it yet."
-        hint += f" The nearest is '{NEAREST[key]}'." if NEAREST[key] else ""
     see = f" See: veracity ls {listing}" if listing else ""
     return SpecError(f"Unknown {kind} '{name}'. {hint}{see}")
 

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 class Reads(Enum):
     """What can be read of a subject: its explanation, the model's probabilities, the scores that the target picks from, the output as
-    the model returns it, the input, the output of one layer, whether the prediction is correct, or the predicted class.
+    the model returns it, the input, the output of one layer, whether the prediction is correct, the predicted class, or the ground truth.
     """
 
     EXPLANATION = "explanation"
@@ -36,6 +36,7 @@ class Reads(Enum):
     REPRESENTATION = "representation"
     CORRECT = "correct"
     CLASS = "class"
+    TRUTH = "truth"
 
 
 OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.FIELD, Reads.REPRESENTATION})
@@ -151,6 +152,8 @@ class Reading:
     """Whether each prediction is correct, 1 or 0, (R,)."""
     predicted = ReadPart(Reads.CLASS)
     """The predicted class of each row, (R,)."""
+    truth = ReadPart(Reads.TRUTH)
+    """The mask of each row, True where an explanation should point, (R, ...), with the axes of the input; that of channels may be 1."""
 
     @property
     def shape(self) -> Size:

@@ -27,7 +27,13 @@ from veracity.engine.later import Later
 from veracity.engine.memory import ACTIVATIONS, EXPLAINED, Budget, Readings
 from veracity.engine.perturbation.base import Lines, Measurements, Perturbation, join
 from veracity.engine.perturbation.folds import FoldPerturbation
-from veracity.engine.perturbation.inputs import GuidedPerturbation, InputPerturbation, SamplePerturbation, TargetPerturbation
+from veracity.engine.perturbation.inputs import (
+    CompensatedPerturbation,
+    GuidedPerturbation,
+    InputPerturbation,
+    SamplePerturbation,
+    TargetPerturbation,
+)
 from veracity.engine.perturbation.refits import COPIES, RefitPerturbation
 from veracity.engine.perturbation.row_weights import RowWeightPerturbation
 from veracity.engine.perturbation.search import SearchRun
@@ -38,12 +44,14 @@ from veracity.engine.problem import Problem
 from veracity.engine.reader import EXPLANATIONS, FAILED, Block, explanation_key
 from veracity.engine.store import Place, RunFolder
 from veracity.engine.trial import Guard
+from veracity.perturb.compensated import CompensatedShift
 from veracity.perturb.refits import Refits
 from veracity.perturb.weights import RowWeightSpace
 from veracity.perturb.weights.copies import forget_copies
 
 KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
     (GuidedSpace, GuidedPerturbation),
+    (CompensatedShift, CompensatedPerturbation),
     (InputSpace, InputPerturbation),
     (SampleSpace, SamplePerturbation),
     (TargetSpace, TargetPerturbation),

@@ -143,7 +143,9 @@ def plan(
             ]
             cells = tuple(
                 Cell(
-                    fingerprint.of_json([base, score.spec(), request.spec(), *beyond(score, request, model, samples, others)]),
+                    fingerprint.of_json(
+                        [base, score.spec(), request.spec(), *beyond(score, request, model, samples, others, problem.truth)]
+                    ),
                     name,
                     score,
                     request,
@@ -236,10 +238,14 @@ def numbers_or_hash(values: Tensor) -> list[Any] | str:
     return values.tolist() if len(values) <= MOST else fingerprint.of_tensor(values)
 
 
-def beyond(score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any]) -> list[Any]:
-    """What else a cell depends on: which samples are classified correctly, and the models of the other folds."""
+def beyond(
+    score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any], truth: Tensor | None = None
+) -> list[Any]:
+    """What else a cell depends on: which samples are classified correctly, the ground truth, and the models of the other folds."""
     right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)
     found: list[Any] = [numbers_or_hash(model.correct[samples])] if right and model.correct is not None else []
+    if truth is not None and Reads.TRUTH in reads_before(score):
+        found.append({"truth": fingerprint.of_tensor(truth[samples])})
     return [*found, *others] if isinstance(request.space, TrainingSpace) else found
 
 

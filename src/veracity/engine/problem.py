@@ -79,7 +79,7 @@ class Problem:
 
     `mixing` names the explainers whose rows depend on each other. `features` says what the values of a table mean. `nulls` has the
     label of the control that is fair to an explainer, where that depends on more than its frame and sign. `block` is the number of samples
-    per block, the same for the whole life of a run folder; None if it does not matter.
+    per block, the same for the whole life of a run folder; None if it does not matter. `truth` are masks (samples, ...), if any are known.
     """
 
     models: dict[str, AuditedModel]
@@ -97,6 +97,7 @@ class Problem:
     precision: str = "float32"
     nulls: Mapping[str, str] = field(default_factory=dict)
     block: int | None = None
+    truth: Tensor | None = None
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""

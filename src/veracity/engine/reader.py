@@ -252,6 +252,8 @@ class Block:
     def read(self, what: frozenset[Reads], request: Request) -> Readings:
         """The wanted readings of the unperturbed block, and always its inputs."""
         found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
+        if Reads.TRUTH in what and self.problem.truth is not None:
+            found[Reads.TRUTH] = self.problem.truth[self.samples].to(self.device)
         if Reads.EXPLANATION in what:  # first, since its pass may show the outputs too
             found[Reads.EXPLANATION] = self.explanation(request)
         if wanted := what & OUTPUTS:

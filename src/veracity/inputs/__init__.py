@@ -9,3 +9,4 @@ from veracity.inputs.labels import split_labels
 from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs
+from veracity.inputs.tiles import Mosaics, mosaics

@@ -133,7 +133,7 @@ def within_samples(space: InputSpace, floor: float | None, padded: bool) -> Inpu
     Inputs with a floor are gates, which are all 1: any other baseline that is computed from them is 1, too.
     """
     if floor is not None and isinstance(space, Masks) and isinstance(space.baseline, str):
-        if space.baseline != "black":
+        if space.baseline not in ("black", *space.own_baselines):
             raise SpecError(
                 f"The baseline '{space.baseline}' of the space '{space.name}' changes nothing in texts, whose values are gates of 1: leave "
                 "it out, or give a number from 0 (the word is removed) to 1."

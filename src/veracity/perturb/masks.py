@@ -43,6 +43,8 @@ class Masks(FeatureSpace, GuidedSpace, ABC):
     moves_frame = False
     representation = Representation.APPROXIMATE
 
+    own_baselines: ClassVar[tuple[str, ...]] = ()
+    """Names of further baselines that a subclass knows."""
     baseline: float | str | Tensor = "black"
     shape: tuple[int, ...] | None = None
 
@@ -53,8 +55,9 @@ class Masks(FeatureSpace, GuidedSpace, ABC):
 
     def fit(self, shape: Size) -> Self:
         """The masks of samples of this shape."""
-        if isinstance(self.baseline, str) and self.baseline not in (*BASELINES, *CENTRES):
-            raise unknown(f"baseline of the space '{self.name}'", self.baseline, (*BASELINES, *CENTRES))
+        known = (*BASELINES, *CENTRES, *self.own_baselines)
+        if isinstance(self.baseline, str) and self.baseline not in known:
+            raise unknown(f"baseline of the space '{self.name}'", self.baseline, known)
         if isinstance(self.baseline, Tensor) and self.baseline.ndim > 0 and self.baseline.shape != shape:
             raise InputError(
                 f"The baseline of the space '{self.name}' has shape {tuple(self.baseline.shape)}, but one sample has shape "
@@ -282,13 +285,20 @@ class CumulativeMasks(PatchMasks, ABC):
 
     Each step masks `features` units, by default one; the last step may mask fewer. `steps` alone divides all units into this many
     equal steps; both together stop after `steps` steps. With `insertion` all units are masked at first and each step restores some.
-    `origin` adds a level before the first step.
+    `origin` adds a level before the first step. With `alone` each step masks its own units only; it needs `features`.
     """
 
     features: Count | None = None
     steps: Count | None = None
     insertion: bool = False
     origin: bool = False
+    alone: bool | None = field(default=None, metadata={"unset": True})
+
+    def fit(self, shape: Size) -> Self:
+        """The masks of samples of this shape."""
+        if self.alone and (self.features is None or self.origin):
+            raise SpecError(f"The space '{self.name}' with alone=True needs features=..., the units of one step, and has no origin.")
+        return super().fit(shape)
 
     @property
     def levels(self) -> int:
@@ -305,7 +315,10 @@ class CumulativeMasks(PatchMasks, ABC):
 
     def masks(self, ranks: Tensor, count: Tensor) -> Tensor:
         """Masks (N, units) from the ranks of the units (N, units) and the counts (N, 1)."""
-        return ranks >= count if self.insertion else ranks < count
+        chosen = ranks < count
+        if self.alone:
+            chosen &= ranks >= (count - 1) // (self.features or 1) * (self.features or 1)
+        return ~chosen if self.insertion else chosen
 
 
 @dataclass(frozen=True, kw_only=True)

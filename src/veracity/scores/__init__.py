@@ -4,27 +4,48 @@ from __future__ import annotations
 
 from veracity.scores.assumptions import InputGrowth, ModelRobustness, ModelSensitivity, WeightGrowth
 from veracity.scores.faithfulness import (
+    IROF,
+    ROAD,
     Completeness,
     Complexity,
+    Consistency,
     Deletion,
+    EffectiveComplexity,
     FaithfulnessCorrelation,
+    FaithfulnessEstimate,
     Infidelity,
     Insertion,
+    Monotonicity,
+    MonotonicityCorrelation,
     MuF,
     MuFidelity,
+    NonSensitivity,
     PixelFlipping,
     RegionPerturbation,
+    Selectivity,
+    SensitivityN,
     Sparseness,
     Sufficiency,
 )
 from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.gef import GEF, FastGEF, InputAlignment, PublicFastGEF, PublicGEF, RefitGEF
+from veracity.scores.input_invariance import InputInvariance
+from veracity.scores.localisation import (
+    AUC,
+    AttributionLocalisation,
+    Focus,
+    PointingGame,
+    RelevanceMassAccuracy,
+    RelevanceRankAccuracy,
+    TopKIntersection,
+)
 from veracity.scores.outcomes import AlignedOutcomes
 from veracity.scores.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
 from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
 from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.scores.sensitivity import (
     AvgSensitivity,
+    Continuity,
     LocalLipschitz,
     MaxSensitivity,
     RelativeInputStability,

@@ -111,6 +111,7 @@ class Needs:
     layers     a model whose layers can be watched
     symmetry   a symmetry of the inputs
     training   models that are trained again
+    truth      masks of the positions that explanations should point to
     searches   a search, which follows gradients where there are any
     """
 
@@ -121,6 +122,7 @@ class Needs:
     symmetry: bool
     training: bool
     searches: bool
+    truth: bool = False
 
     def words(self) -> list[str]:
         """Each need in words."""
@@ -132,6 +134,7 @@ class Needs:
             "a symmetry: Audit(symmetry=...)": self.symmetry,
             "models trained again: models=CrossTrained(...)": self.training,
             "gradients, as far as there are any, for its search": self.searches,
+            "the ground truth: Audit(truth=...)": self.truth,
         }
         return [word for word, needed in every.items() if needed]
 
@@ -156,4 +159,5 @@ def needs(score: Score, explainer: Explainer) -> Needs:
         symmetry=symmetry,
         training=isinstance(score, StabilityScore) or any(isinstance(space, TrainingSpace) for space in spaces),
         searches=any(isinstance(walk, Search) and walk.follows_slopes for walk in walks),
+        truth=Reads.TRUTH in read,
     )

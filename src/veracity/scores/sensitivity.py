@@ -19,16 +19,17 @@ from veracity.core.errors import InputError
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Pair, Reads, Request, Score, Subject
-from veracity.core.settings import NonNegative, Positive
+from veracity.core.settings import Count, NonNegative, Positive
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.measure import l2
 from veracity.measure.rows import rows
 from veracity.perturb import Ball
 from veracity.perturb.noise import GaussianNoise
+from veracity.perturb.translation import Translation
 from veracity.scores.assumptions import ModelRobustness, same_prediction
 from veracity.scores.common import Repeatable, largest, share_of
-from veracity.walk import MonteCarlo
+from veracity.walk import Exhaustive, MonteCarlo
 
 ABSOLUTE = (
     "Here it is not divided by |e(x)|, so it is in each map's own units: a map that is 100 times larger moves 100 times further. Compare "
@@ -317,3 +318,61 @@ class LocalLipschitz(LargestRatio):
         distance = l2(pair.after.input, pair.before.input)
         slope = l2(pair.after.explanation, pair.before.explanation) / distance.masked_fill(distance == 0, torch.nan)
         return share_of(slope, pair.before.explanation, l2) if self.relative else slope
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class Continuity(Repeatable):
+    """Largest ratio of the explanation's relative change to the distance between the inputs, while the input is moved sideways.
+
+        max over x' of |e(x') - e(x)|_1 / (|e(x)|_1 |x' - x|_2)
+
+    x' is x moved along its last axis by `nr_steps` distances, evenly spaced from its width to the left to its width to the right; what
+    comes in is `perturb_baseline`. Undefined if e(x) = 0. relative=False is the definition of the paper, which does not divide by |e(x)|
+    and is in the map's own units, so it compares samples and models, not explainers. The explanation is not moved along: an explanation
+    that follows the object changes, too, and `equivariance` asks whether it follows. For images (C, H, W) and series (C, T).
+    """
+
+    name = "continuity"
+    reference = "Montavon, Samek and Müller, Methods for interpreting and understanding deep neural networks (2018)"
+    before = after = frozenset({Reads.EXPLANATION, Reads.INPUT})
+    direction = Direction.LOWER
+    bounds = (0.0, math.inf)
+    nr_steps: Count = 28
+    perturb_baseline: float | str = "black"
+    relative: bool = True
+
+    @property
+    def in_map_units(self) -> bool:
+        """Unless `relative`."""
+        return not self.relative
+
+    def setting(self) -> str:
+        """What the units mean, if the score is not relative."""
+        return ABSOLUTE if self.in_map_units else ""
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Every distance once, for every explanation."""
+        if subject.explainer is None:
+            return ()
+        space = Translation(steps=self.nr_steps, baseline=self.perturb_baseline).fit(subject.shape)
+        return (Request(space, Exhaustive(), self.shares(subject.explainer)),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """|e(x') - e(x)|_1 / |x' - x|_2, divided by |e(x)|_1 if `relative`; NaN if the input did not change."""
+        distance = l2(pair.after.input, pair.before.input)
+        slope = total_change(pair.after.explanation, pair.before.explanation) / distance.masked_fill(distance == 0, torch.nan)
+        if not self.relative:
+            return slope
+        size = pair.before.explanation.flatten(1).double().abs().sum(dim=1)
+        return slope / size.masked_fill(size == 0, torch.nan)
+
+    def reduce(self, values: Array) -> Array:
+        """The largest draw of each sample."""
+        return largest(values)
+
+
+def total_change(a: Tensor, b: Tensor) -> Tensor:
+    """The sum of absolute differences (N,) of two explanations (N, ...), in double precision."""
+    first, second = rows(a, b)
+    return (first - second).abs().sum(dim=1)

@@ -177,7 +177,7 @@ class OwnValues:
 def shortened(pair: Pair, rows: Tensor, present: Tensor, frame: Frame) -> Pair:
     """Some rows of a pair, all of one length, without the values that do not exist in `present` (R, ...)."""
     keep = present[rows]
-    maps = {Reads.EXPLANATION, Reads.INPUT} if frame is Frame.INPUT else {Reads.INPUT}
+    maps = {Reads.INPUT, Reads.TRUTH, *([Reads.EXPLANATION] if frame is Frame.INPUT else [])}
 
     def short(values: Tensor) -> Tensor:
         own = values[rows.to(values.device)]

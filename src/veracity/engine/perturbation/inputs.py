@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost
@@ -21,10 +21,13 @@ from veracity.engine.perturbation.base import Perturbation, S, See
 from veracity.engine.plan import Cell, outputs_of_explainer
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block
+from veracity.perturb.compensated import CompensatedShift
 from veracity.perturb.lengths import OwnLength
 
 HELD = 64 << 20
 """How many bytes of outputs are held at once."""
+TRIED = 4
+"""On how many samples a copy of a model is compared with the model."""
 
 
 class RowPerturbation(Perturbation[S]):
@@ -144,6 +147,30 @@ class InputPerturbation(RowPerturbation[InputSpace]):
         """The rows moved by their elements, and their own targets."""
         row = piece.row.to(self.block.device)
         return self.space.move(element, self.block.x[row]), self.block.targets[row]
+
+
+class CompensatedPerturbation(InputPerturbation):
+    """The inputs are shifted, and a copy of the model that takes the shift away is asked."""
+
+    space: CompensatedShift
+    model_stays = False
+
+    def __init__(self, block: Block, cells: Sequence[Cell], space: CompensatedShift, before: Readings) -> None:
+        super().__init__(block, cells, space, before)
+        some = block.x[slice(0, TRIED)]
+
+        def outputs(model: nn.Module, shift: float) -> Tensor:
+            return Signals(some.values + shift, some.structure, some.present).through(model)
+
+        self.reader = block.reader.on(space.compensate(block.model.module, outputs))
+
+    def read_outputs(self, element: Tensor, x: Signals, what: frozenset[Reads]) -> Readings:
+        """The outputs of the copy."""
+        return self.reader.outputs(what, x, self.request.layer)
+
+    def read_explanation(self, element: Tensor, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
+        """The explanations of the copy."""
+        return self.reader.explanation(x, targets, draws, self.request.smoothing)
 
 
 class GuidedPerturbation(InputPerturbation):

@@ -9,7 +9,7 @@ from typing import Any
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, maps_only
 from veracity.core.registry import MEASURES, SCORES
-from veracity.core.scores import Reads, Score, reads_after
+from veracity.core.scores import Reads, Score, reads_after, reads_before
 from veracity.core.spaces import InputSpace
 from veracity.engine.resolve.settings import check_labels
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
@@ -84,10 +84,14 @@ def add_assumptions(named: dict[str, Score]) -> dict[str, str]:
     return holds
 
 
-def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputSpace | None, explainers: Mapping[str, Explainer]) -> None:
-    """Raise if a requested score lacks explainers or a symmetry."""
+def check_asked(
+    scores: Mapping[str, Score], asked: Sequence[str], space: InputSpace | None, explainers: Mapping[str, Explainer], truth: bool = True
+) -> None:
+    """Raise if a requested score lacks explainers, a symmetry or the ground truth."""
     for name in asked:
         score = scores[name]
+        if Reads.TRUTH in reads_before(score) and not truth:
+            raise InputError(f"The score '{name}' compares maps with the ground truth: pass Audit(truth=...), one mask per input.")
         if score.reads is Reads.EXPLANATION and not explainers:
             raise SpecError(f"The score '{name}' needs explainers: pass explainers=['saliency', ...].")
         maps_alone = [label for label, one in explainers.items() if maps_only(one)]

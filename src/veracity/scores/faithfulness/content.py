@@ -1,10 +1,10 @@
-"""Four properties of an explanation: completeness (it adds up), sparseness, complexity, and sufficiency (alike means predicted alike)."""
+"""Properties of an explanation: it adds up (completeness), is sparse or simple; alike means predicted alike (sufficiency, consistency)."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, unknown
 from veracity.core.explainers import Frame
 from veracity.core.features import group_sums
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.settings import Count
 from veracity.core.walks import Walk
 from veracity.measure.complexity import complexity, sparseness
 from veracity.perturb import Redraw
@@ -191,6 +192,71 @@ class Sufficiency(Score):
     def values(self, measured: Measured) -> Array:
         """The share of similar samples with the same prediction, (samples, 1)."""
         return share_alike(measured["distance"][:, :, 0], measured["same"][:, :, 0], self.threshold)[:, None]
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class Consistency(Score):
+    """Share of the samples with the same explanation for which the model predicts the same class.
+
+        P over x' with d(e(x')) = d(e(x)) of f(x') = f(x)
+
+    The discretisation d says when two explanations are the same: "top_n_sign" compares which `features` entries have the largest
+    magnitudes, and their signs; "sign" the signs of all entries; "rank" the order of all entries. The walk says how many other samples are
+    drawn. Undefined if no drawn sample has the same explanation, as is usual for maps of images: `sufficiency` asks for similar ones.
+    Compare it with the share of samples of the same class, which an explanation unrelated to the model reaches.
+
+    Quantus 0.6.0 takes the signs of the first five entries, whatever their size, and of magnitudes by default, so nearly all explanations
+    are the same; and it scores 0 where no other sample is.
+    """
+
+    name = "consistency"
+    reference = "Dasgupta, Frost and Moshkovitz, Framework for evaluating faithfulness of local explanations (ICML 2022)"
+    before = after = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
+    quantities = ("apart", "same")
+    direction = Direction.HIGHER
+    bounds = (0.0, 1.0)
+    walk: Walk = field(default_factory=lambda: MonteCarlo(draws=50))
+    discretise: str = "top_n_sign"
+    features: Count = 5
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Other samples in place of each, for numerical explanations."""
+        if self.discretise not in DISCRETISED:
+            raise unknown(f"discretisation of score '{self.name}'", self.discretise, DISCRETISED)
+        if subject.explainer is None or subject.explainer.categorical:
+            return ()
+        return (Request(OtherSample(), self.walk),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """0 if the explanations are the same, else 1, and whether the predicted class is the same, NaN without classes: (R, 2)."""
+        code = DISCRETISED[self.discretise]
+        here, there = (code(one.explanation.flatten(1), self.features) for one in (pair.before, pair.after))
+        apart = (here != there).any(dim=1).double()
+        same = same_prediction(pair.before.output, pair.after.output).to(apart)
+        return torch.stack((apart, torch.full_like(same, torch.nan) if pair.before.output.shape[1] < 2 else same), dim=1)
+
+    def values(self, measured: Measured) -> Array:
+        """The share of samples with the same explanation that have the same prediction, (samples, 1)."""
+        return share_alike(measured["apart"][:, :, 0], measured["same"][:, :, 0], 0.5)[:, None]
+
+
+def top_n_sign(maps: Tensor, n: int) -> Tensor:
+    """The signs of the n entries with the largest magnitudes of each row (N, d), and 0 elsewhere.
+
+    >>> top_n_sign(torch.tensor([[3.0, -5.0, 1.0]]), 2)
+    tensor([[ 1., -1.,  0.]])
+    """
+    largest = maps.abs().topk(min(n, maps.shape[1]), dim=1).indices
+    return torch.zeros_like(maps).scatter(1, largest, maps.sign().gather(1, largest))
+
+
+DISCRETISED: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "top_n_sign": top_n_sign,
+    "sign": lambda maps, n: maps.sign(),
+    "rank": lambda maps, n: maps.argsort(dim=1, descending=True, stable=True),
+}
+"""What two explanations (N, d) must share to be the same."""
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:

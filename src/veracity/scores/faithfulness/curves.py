@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ class CurveScore(MaskingScore, ABC):
     """
 
     before = frozenset({Reads.EXPLANATION})
-    quantities = ("prediction",)
+    quantities: ClassVar[tuple[str, ...]] = ("prediction",)
     figures = ("curve", "convergence")
     softmax: bool | None = None
 

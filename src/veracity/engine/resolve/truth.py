@@ -1,0 +1,53 @@
+"""Ground truth: masks of the positions that an explanation should point to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from veracity.core.errors import InputError
+from veracity.engine.resolve.inputs import as_tensor
+
+
+def as_truth(given: Any, shape: Size, size: int) -> Tensor | None:
+    """Masks as booleans (samples, ...) with the axes of a sample, of which an axis for the channels may have size one.
+
+    `given` holds one mask for each of `size` inputs of this shape: True or False, 1 or 0, of the shape of an input or without its channels.
+    A list may hold None for a sample without a mask, whose mask is then empty.
+
+    >>> as_truth([[[1, 0]], None], Size((3, 1, 2)), 2).tolist()
+    [[[[True, False]]], [[[False, False]]]]
+    """
+    if given is None:
+        return None
+    if isinstance(given, (list, tuple)) and any(one is None for one in given):
+        known = next((one for one in given if one is not None), None)
+        if known is None:
+            raise InputError("The truth holds no mask at all: pass one mask per input, or leave truth out.")
+        empty = np.zeros_like(np.asarray(known.cpu() if isinstance(known, Tensor) else known))
+        given = [empty if one is None else np.asarray(one.cpu() if isinstance(one, Tensor) else one) for one in given]
+        if len({one.shape for one in given}) > 1:
+            raise InputError("The masks of the truth have different shapes: pass masks of one shape, or None for samples without a mask.")
+        given = np.stack(given)
+    found = as_tensor(given, "truth")
+    if found is None or not found.ndim or len(found) != size:
+        count = "one number" if found is None or not found.ndim else f"{len(found)} masks"
+        raise InputError(f"The truth has {count} for {size} inputs: give one mask per input, in their order, and None where there is none.")
+    masks = found.detach().cpu()
+    if masks.dtype != torch.bool and not bool(((masks == 0) | (masks == 1)).all()):
+        other = masks[(masks != 0) & (masks != 1)].flatten()[0].item()
+        raise InputError(f"The truth must hold True and False, or 1 and 0, but it holds {other:g}: pass masks such as truth == class.")
+    bare = len(shape) > 1 and masks.shape[1:] == shape[1:]
+    masks = masks.bool().unsqueeze(1) if bare else masks.bool()
+    full = (size, *shape)
+    channels = (size, 1, *shape[1:])
+    if masks.shape != full and (len(shape) < 2 or masks.shape != channels):
+        shapes = [(size, *shape[1:]), channels, full] if len(shape) > 1 else [full]
+        wanted = " or ".join(dict.fromkeys(map(str, shapes)))
+        raise InputError(f"The truth has the shape {tuple(found.shape)}, and the inputs {full}: give masks of shape {wanted}.")
+    if not bool(masks.any()):
+        raise InputError("Every mask of the truth is empty: mark the positions that an explanation should point to.")
+    return masks
