@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TYPED: ContextVar[str] = ContextVar("typed", default="")
 """The command line as a user would type it again."""
-Workers = typer.Option(None, help="Worker processes; by default one for each core, at most 8, and one for a GPU.")
+Workers = typer.Option(None, help="Worker processes; by default one for each core, at most 8, and one for a GPU or a smoke test.")
 Device = typer.Option("cpu", help="Where the models run, such as cuda.")
 
 
@@ -87,7 +87,8 @@ def recipe(
     with resumable():
         from veracity.recipe import run_recipe
 
-        finish(run_recipe(name, folder, scale, workers=default_workers(workers, device), device=device), folder, started)
+        crew = 1 if workers is None and scale is Scale.SMOKE else default_workers(workers, device)  # a worker takes seconds to start
+        finish(run_recipe(name, folder, scale, workers=crew, device=device), folder, started)
 
 
 def audit(
