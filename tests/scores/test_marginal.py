@@ -147,6 +147,21 @@ def test_tables_run(tmp_path: Path) -> None:
     assert np.isfinite(result.table()["value"]).all()
 
 
+def test_effective_complexity_counts_a_category_as_one_feature(tmp_path: Path) -> None:
+    """Three numbers and a category of 40 columns, which alone matters: one feature of four is enough."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(8, 3)), np.eye(40)[rng.integers(0, 40, 8)]], axis=1).astype("float32")
+    table = TableInputs.of_array(rows, ["a", "b", "c", *(f"country_{level}" for level in range(40))], groups="_")
+    net = torch.nn.Linear(43, 1).eval()
+    with torch.no_grad():
+        net.weight.zero_()
+        net.weight[0, 3:] = torch.arange(40.0)
+    score = EffectiveComplexity(eps=0.01, softmax=False)
+    audit = Audit(models=net, inputs=table, explainers=["gradient"], scores=[score], outputs="raw", controls=False, companions=False)
+    result = audit.run(tmp_path, progress=False)
+    assert result.samples("effective_complexity")["value"].tolist() == [0.25] * 8
+
+
 def test_how_to_read_them() -> None:
     assert [score().direction for score in ALL] == [Direction.HIGHER, Direction.LOWER, Direction.LOWER]
     for score in ALL:

@@ -19,6 +19,7 @@ from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured, Pair, SampleNotes, Subject
 from veracity.core.settings import Count, NonNegative, Positive
+from veracity.perturb.masks import PatchMasks
 from veracity.perturb.replaced import UNIFORM, RandomValues
 from veracity.scores.faithfulness.correlation import constant_rows
 from veracity.scores.faithfulness.masked import Filling, MaskingScore, drop, over_entries
@@ -159,8 +160,11 @@ class EffectiveComplexity(MarginalScore):
         return RandomValues(steps=self.steps, insertion=True, origin=True, baseline=self.filling)
 
     def observe(self, pair: Pair) -> Tensor:
-        """The share of the entries that is kept, and the squared change of the prediction: (R, 2)."""
-        kept = pair.element.isnan().double().mean(dim=1).to(pair.after.scores.device)
+        """The share of the features that is kept, and the squared change of the prediction: (R, 2)."""
+        kept = pair.element.isnan().double()
+        if isinstance(pair.space, PatchMasks):  # the columns of one feature are kept together, and count as one
+            kept = (pair.space.unit_sums(kept) > 0).double()
+        kept = kept.mean(dim=1).to(pair.after.scores.device)
         return torch.stack((kept, drop(pair, self.by_probability) ** 2), dim=1)
 
     def values(self, measured: Measured) -> Array:
