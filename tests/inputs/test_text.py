@@ -381,3 +381,12 @@ def test_sizes_of_subsets_are_those_of_each_text(tmp_path):
     result = audit.run(tmp_path, progress=False)
     assert result.failures().empty
     assert result.samples("sensitivity_n")["value"].notna().tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("score", [MonotonicityCorrelation(), NonSensitivity(), EffectiveComplexity()])
+def test_words_without_other_values_are_removed_once(score):
+    inputs = TextInputs(["a fine film", "dull film"], tokenizer())
+    audit = Audit(models=text_model(), inputs=inputs, explainers=["gradient"], scores=[score], controls=False, companions=False)
+    (request,) = {cell.request for job in audit.prepare().jobs for cell in job.cells if cell.score.name == score.name}
+    assert request.space.space.baseline == 0.0
+    assert request.walk.length(request.space) == 1
