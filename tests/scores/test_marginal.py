@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,6 +133,22 @@ def test_values_of_a_table_come_from_one_sample_of_its_column() -> None:
     assert (first[:, 1:] == x[:, 1:]).all()
     assert {tuple(pair) for pair in second[:, 1:].tolist()} == {(1.0, 0.0), (0.0, 1.0)}
     assert (second[:, 0] == 9.0).all()
+
+
+def test_a_large_reference_set_is_not_carried_by_every_job() -> None:
+    rows = torch.arange(20_000.0)[:, None] + torch.tensor([0.0, 0.5])
+    audit = Audit(
+        models=torch.nn.Linear(2, 2).eval(), inputs=rows, explainers=["gradient"], scores=["monotonicity_correlation"], controls=False
+    )
+    spaces: list[Any] = [c.request.space for j in audit.prepare().jobs for c in j.cells if c.score.name == "monotonicity_correlation"]
+    kept = spaces[0].background
+    assert all(space.background is kept for space in spaces)
+    assert kept.shape == (1000, 2)
+    assert torch.equal(kept[:, 1], kept[:, 0] + 0.5)
+    assert len(kept[:, 0].unique()) == 1000
+    assert abs(float(kept[:, 0].mean()) - 9999.5) < 4 * 20_000 / 12**0.5 / 1000**0.5
+    assert torch.equal(Features.measured(rows).drawn, kept)
+    assert torch.equal(Features.measured(rows[:1000]).drawn, rows[:1000])
 
 
 def test_tables_run(tmp_path: Path) -> None:
