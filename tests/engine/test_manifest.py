@@ -48,8 +48,9 @@ def test_halves_of_characters_and_what_steers_a_terminal_are_replaced() -> None:
 
 def test_versions_are_those_of_the_packages_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "umap", raising=False)
-    monkeypatch.setitem(sys.modules, "xgboost", ModuleType("xgboost"))
+    for name in ("xgboost", "skimage"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
     found = versions()
-    assert {"python", "veracity", "torch", "xgboost"} <= set(found)
+    assert {"python", "veracity", "torch", "xgboost", "scikit-image"} <= set(found)
     assert "umap-learn" not in found
     assert "not installed" not in found.values()

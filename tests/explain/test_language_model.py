@@ -11,6 +11,7 @@ from language_models import llm_tokenizer, tiny_llama
 from veracity.core.errors import InputError
 from veracity.explain import LanguageModel
 from veracity.explain.language_model import Question
+from veracity.models.transformers import without_bars
 
 pytest.importorskip("transformers")
 
@@ -214,6 +215,28 @@ def test_loading_shows_no_bars_and_restores_the_setting(tmp_path, capfd, shown: 
         assert are_progress_bars_disabled() == (not shown)
     finally:
         (logging.enable_progress_bar if before else logging.disable_progress_bar)()
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("shown_in_hub", [True, False])
+def test_the_bars_of_transformers_and_of_its_hub_are_restored_each(shown: bool, shown_in_hub: bool) -> None:
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from transformers.utils import logging
+
+    before, before_in_hub = logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
+
+    def put(bars: bool, hub: bool) -> None:
+        (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
+        (enable_progress_bars if hub else disable_progress_bars)()
+
+    try:
+        put(shown, shown_in_hub)
+        with without_bars():
+            assert not logging.is_progress_bar_enabled()
+            assert are_progress_bars_disabled()
+        assert (logging.is_progress_bar_enabled(), not are_progress_bars_disabled()) == (shown, shown_in_hub)
+    finally:
+        put(before, before_in_hub)
 
 
 def test_the_bar_that_is_hidden_is_there(tmp_path, capfd) -> None:

@@ -31,6 +31,7 @@ from veracity.scores import (
     RegionPerturbation,
     RelevanceRankAccuracy,
     Selectivity,
+    SensitivityN,
 )
 from veracity.walk import MonteCarlo
 
@@ -353,7 +354,7 @@ def test_scores_of_a_short_text_do_not_depend_on_longer_ones(tmp_path):
     short, truth = "a very fine film", torch.tensor([[True, False, True, False]])
     scores = [
         FaithfulnessEstimate(), Monotonicity(), Selectivity(), MonotonicityCorrelation(), NonSensitivity(), EffectiveComplexity(),
-        InputInvariance(), PointingGame(), AUC(), RelevanceRankAccuracy(),
+        SensitivityN(nr_runs=8), InputInvariance(), PointingGame(), AUC(), RelevanceRankAccuracy(),
     ]  # fmt: skip
 
     def values(texts, masks, folder):
@@ -369,3 +370,23 @@ def test_scores_of_a_short_text_do_not_depend_on_longer_ones(tmp_path):
     alone = values([short], truth, "alone")
     assert alone == pytest.approx(values([short, LONG], both, "both"), abs=1e-4, nan_ok=True)
     assert sum(value == value for value in alone) == len(scores)
+
+
+def test_sizes_of_subsets_are_those_of_each_text(tmp_path):
+    """A text of 3 words has subsets of 1 and 2 words beside one of 60, and one word alone has none."""
+    texts = ["a fine film", "not a dull film", " ".join(["a fine film not dull"] * 12), "dull"]
+    inputs = TextInputs(texts, tokenizer())
+    model = text_model(max_position_embeddings=80)
+    audit = Audit(models=model, inputs=inputs, explainers=["gradient"], scores=[SensitivityN(nr_runs=8)], controls=False)
+    result = audit.run(tmp_path, progress=False)
+    assert result.failures().empty
+    assert result.samples("sensitivity_n")["value"].notna().tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("score", [MonotonicityCorrelation(), NonSensitivity(), EffectiveComplexity()])
+def test_words_without_other_values_are_removed_once(score):
+    inputs = TextInputs(["a fine film", "dull film"], tokenizer())
+    audit = Audit(models=text_model(), inputs=inputs, explainers=["gradient"], scores=[score], controls=False, companions=False)
+    (request,) = {cell.request for job in audit.prepare().jobs for cell in job.cells if cell.score.name == score.name}
+    assert request.space.space.baseline == 0.0
+    assert request.walk.length(request.space) == 1

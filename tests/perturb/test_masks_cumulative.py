@@ -14,7 +14,7 @@ from torch import Size
 from veracity.core.errors import InputError, SpecError
 from veracity.core.randomness import Draws
 from veracity.core.spaces import FiniteSpace
-from veracity.perturb import OrderedMasks, RandomOrderMasks
+from veracity.perturb import OrderedMasks, RandomOrderMasks, RandomSubsets
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -40,6 +40,21 @@ class TestOrderedPatches(TestOrderedMasks):
 class TestRandomOrderMasks(MaskConformance):
     def space(self):
         return RandomOrderMasks(features=2, patch=2, baseline=0.0)
+
+
+class TestRandomSubsets(MaskConformance):
+    def space(self):
+        return RandomSubsets(most=0.8, steps=3, baseline=0.0)
+
+
+@pytest.mark.parametrize(("units", "sizes"), [(2, [1]), (3, [1, 2]), (6, [1, 2, 3, 4]), (19, [1, 3, 4, 6, 7, 9, 10, 12, 13, 15])])
+def test_sizes_of_random_subsets_reach_their_share(units, sizes):
+    space = RandomSubsets(most=0.8, steps=10).fit(Size([units]))
+    assert space.count(torch.arange(space.levels)).tolist() == sizes
+    drawn = paths(RandomSubsets(most=0.8, steps=10), torch.zeros(2, units), draws=3)
+    assert (drawn.sum(-1) == torch.tensor(sizes)).all()
+    fixed = RandomSubsets(most=0.8, features=4).fit(Size([units]))
+    assert fixed.count(torch.arange(fixed.levels)).tolist() == [size for size in (4, 8, 12) if size <= 0.8 * units]
 
 
 def paths(space, x, explanation=None, draws=1, seed=0):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from itertools import permutations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from masked import DEFAULTS, bare, explained, inputs, linear, measure, small_mlp, value
+from veracity import Audit
 from veracity.core.errors import InputError, SpecError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured, Score
+from veracity.inputs import TableInputs
 from veracity.perturb.masks import OrderedMasks
 from veracity.scores import FaithfulnessEstimate, Monotonicity, Selectivity, SensitivityN
 from veracity.scores.common import as_score
@@ -77,6 +81,29 @@ def test_sensitivity_n_size_by_size() -> None:
         assert found[i] == pytest.approx(np.mean(by_size))
 
 
+@pytest.mark.parametrize(("size", "largest"), [(64, 51), (784, 627), (3072, 2457)])
+def test_sensitivity_n_has_ten_sizes_up_to_80_percent(size: int, largest: int) -> None:
+    space = SensitivityN().masks(torch.Size([size]))
+    assert (space.levels, int(space.count(torch.tensor(9)))) == (10, largest)
+
+
+def test_sensitivity_n_counts_the_features_of_a_table(tmp_path: Path) -> None:
+    """Six features in 74 columns: sizes are 1 to 4 features, where a tenth of the columns would be all features at once."""
+    rng, columns, values = np.random.default_rng(0), ["age", "hours", "gain"], [np.random.default_rng(1).normal(size=(5, 3))]
+    for name, count in (("job", 15), ("edu", 16), ("country", 40)):
+        values.append(np.eye(count)[rng.integers(0, count, 5)])
+        columns += [f"{name}_{level}" for level in range(count)]
+    table = TableInputs.of_array(np.concatenate(values, axis=1).astype("float32"), columns, groups="_")
+    net = linear(len(columns)).float().eval()
+    kept: dict[str, Any] = {"models": net, "inputs": table, "explainers": ["gradient"], "controls": False, "companions": False}
+    result = Audit(**kept, scores=[SensitivityN(nr_runs=8)]).run(tmp_path / "run", progress=False)
+    assert result.samples("sensitivity_n")["value"].notna().all()
+    space: Any = Audit(**kept, scores=["sensitivity_n"]).prepare().jobs[-1].cells[0].request.space
+    assert space.count(torch.arange(space.levels)).tolist() == [1, 2, 3, 4]
+    with pytest.raises(InputError, match="Subsets of 5 features are too large for samples of 6 features"):
+        Audit(**kept, scores=[SensitivityN(features_in_step=5)]).prepare()
+
+
 def test_a_linear_model_and_its_contributions_are_perfect() -> None:
     net, x = linear(6), inputs(2, 6)
     contribution = net.weight[0] * (x - x.amin(1, keepdim=True))
@@ -136,7 +163,7 @@ def test_how_to_read_them() -> None:
 
 
 def test_bad_settings_are_told() -> None:
-    with pytest.raises(InputError, match="Subsets of 9 features are too large for sensitivity_n with 10 features"):
+    with pytest.raises(InputError, match="Subsets of 9 features are too large for samples of 10 features"):
         SensitivityN(features_in_step=9).requests(explained((10,)), DEFAULTS)
     with pytest.raises(SpecError, match="The setting 'n_max_percentage' of score 'sensitivity_n' must be a number"):
         SensitivityN(n_max_percentage=1.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,6 +135,22 @@ def test_values_of_a_table_come_from_one_sample_of_its_column() -> None:
     assert (second[:, 0] == 9.0).all()
 
 
+def test_a_large_reference_set_is_not_carried_by_every_job() -> None:
+    rows = torch.arange(20_000.0)[:, None] + torch.tensor([0.0, 0.5])
+    audit = Audit(
+        models=torch.nn.Linear(2, 2).eval(), inputs=rows, explainers=["gradient"], scores=["monotonicity_correlation"], controls=False
+    )
+    spaces: list[Any] = [c.request.space for j in audit.prepare().jobs for c in j.cells if c.score.name == "monotonicity_correlation"]
+    kept = spaces[0].background
+    assert all(space.background is kept for space in spaces)
+    assert kept.shape == (1000, 2)
+    assert torch.equal(kept[:, 1], kept[:, 0] + 0.5)
+    assert len(kept[:, 0].unique()) == 1000
+    assert abs(float(kept[:, 0].mean()) - 9999.5) < 4 * 20_000 / 12**0.5 / 1000**0.5
+    assert torch.equal(Features.measured(rows).drawn, kept)
+    assert torch.equal(Features.measured(rows[:1000]).drawn, rows[:1000])
+
+
 def test_tables_run(tmp_path: Path) -> None:
     x = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
     result = Audit(
@@ -145,6 +162,21 @@ def test_tables_run(tmp_path: Path) -> None:
     ).run(tmp_path, progress=False)
     assert result.failures().empty
     assert np.isfinite(result.table()["value"]).all()
+
+
+def test_effective_complexity_counts_a_category_as_one_feature(tmp_path: Path) -> None:
+    """Three numbers and a category of 40 columns, which alone matters: one feature of four is enough."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(8, 3)), np.eye(40)[rng.integers(0, 40, 8)]], axis=1).astype("float32")
+    table = TableInputs.of_array(rows, ["a", "b", "c", *(f"country_{level}" for level in range(40))], groups="_")
+    net = torch.nn.Linear(43, 1).eval()
+    with torch.no_grad():
+        net.weight.zero_()
+        net.weight[0, 3:] = torch.arange(40.0)
+    score = EffectiveComplexity(eps=0.01, softmax=False)
+    audit = Audit(models=net, inputs=table, explainers=["gradient"], scores=[score], outputs="raw", controls=False, companions=False)
+    result = audit.run(tmp_path, progress=False)
+    assert result.samples("effective_complexity")["value"].tolist() == [0.25] * 8
 
 
 def test_how_to_read_them() -> None:

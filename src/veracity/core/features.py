@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,11 +13,14 @@ from torch import Tensor
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, unknown
 from veracity.core.inputs import Inputs, TensorInputs, is_streamed, whole
+from veracity.core.randomness import Draws
 
 CENTRES = ("reference", "mean", "median")
 """Reference samples that are made from the columns of a table."""
 MOST = 10_000
 """Of a data set that is not held in memory, how many samples, the first ones, say what usual values are."""
+DRAWN = 1000
+"""The most samples of a background that values are drawn from; every job of a run carries them."""
 CLOSE = 0.01
 """Two baselines are the same within this share of a column's standard deviation."""
 
@@ -73,6 +77,14 @@ class Features:
     def grouped(self) -> bool:
         """Whether a feature has several values."""
         return len(self.names) < len(self.groups)
+
+    @cached_property
+    def drawn(self) -> Tensor:
+        """Samples of the background to draw values from, in its order: all of them, or 1,000 chosen at random, the same ones each time."""
+        if len(self.background) <= DRAWN:
+            return self.background
+        keys = Draws.of(0, torch.arange(len(self.background))).words(1, stream="background")[:, 0]
+        return self.background[keys.argsort(stable=True)[:DRAWN].sort().values]
 
     @property
     def unit(self) -> Tensor | None:

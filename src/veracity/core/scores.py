@@ -48,7 +48,8 @@ class Subject:
     """What is scored: a model, and an explainer unless the score is about the model alone.
 
     `shape` is that of one sample. `layers` are the names of the model's layers with weights, in order. `folds` is the number of folds
-    of a cross-trained model, else 0. `features` says what the values of a table mean.
+    of a cross-trained model, else 0. `features` says what the values of a table mean. `floor` is the value that stands for "not there", if
+    the inputs know one: texts are gates, and a gate of 0 removes a word.
     """
 
     model: str
@@ -57,6 +58,7 @@ class Subject:
     layers: tuple[str, ...] = ()
     folds: int = 0
     features: Features | None = None
+    floor: float | None = None
 
 
 @dataclass(frozen=True)

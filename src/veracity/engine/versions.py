@@ -12,7 +12,7 @@ from veracity import __version__
 PACKAGES = ("veracity", "torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
 OPTIONAL = {
     **{name: name for name in ("captum", "shap", "transformers", "tokenizers", "onnxruntime", "xgboost", "lightgbm", "torch_geometric")},
-    **{"scikit-learn": "sklearn", "opencv-python-headless": "cv2", "umap-learn": "umap"},
+    **{"scikit-learn": "sklearn", "scikit-image": "skimage", "opencv-python-headless": "cv2", "umap-learn": "umap"},
 }
 """Packages that only some results depend on, and the module that is imported if one does."""
 

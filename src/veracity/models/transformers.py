@@ -91,7 +91,7 @@ class FolderModel(PipelineModel):
 @contextmanager
 def without_bars() -> Iterator[None]:
     """Hide the progress bars of `transformers` meanwhile; its setting, and that of its hub, are then as they were."""
-    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     from transformers.utils import logging
 
     shown, hidden_in_hub = logging.is_progress_bar_enabled(), are_progress_bars_disabled()
@@ -105,8 +105,7 @@ def without_bars() -> Iterator[None]:
             warnings.simplefilter("ignore")
             if shown:
                 logging.enable_progress_bar()
-            if hidden_in_hub:
-                disable_progress_bars()
+            (disable_progress_bars if hidden_in_hub else enable_progress_bars)()
 
 
 def load_classifier(folder: str | Path) -> Loaded:

@@ -25,7 +25,7 @@ from veracity.perturb.groups import (
     WindowShift,
     floor,
 )
-from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
+from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks, RandomSubsets
 from veracity.perturb.noise import GaussianNoise, UniformNoise
 from veracity.perturb.output_actions import AsInput, Fixed, OutputAction, ShiftedBoxes, TurnedField
 from veracity.perturb.refits import Refits

@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.features import CENTRES, Features, group_sums
 from veracity.core.randomness import Draws
-from veracity.core.settings import Count, short_repr
+from veracity.core.settings import Count, Fraction, short_repr
 from veracity.core.spaces import FeatureSpace, FiniteSpace, GuidedSpace, Representation, check_known
 
 BASELINES: dict[str, Callable[..., Tensor]] = {
@@ -390,6 +390,53 @@ class RandomOrderMasks(CumulativeMasks):
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
         """Masks over units (N, units)."""
         return self.masks(elements, self.count(level)[:, None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSubsets(RandomOrderMasks):
+    """Random subsets of several sizes: units are masked in random order, up to a share `most` of them, and never all.
+
+    Sizes are whole numbers in `steps` steps, as equal as they can be, or multiples of `features`. They follow from the number of units,
+    so a table's sizes count its features and a text's its own words. A sample with too few units has no level.
+
+    >>> subsets = RandomSubsets(most=0.8, steps=10).fit(Size([784]))
+    >>> subsets.count(torch.arange(subsets.levels)).tolist()
+    [62, 125, 188, 250, 313, 376, 438, 501, 564, 627]
+    """
+
+    name = "random_subsets"
+    reference = "Ancona et al., Towards better understanding of gradient-based attribution methods for deep neural networks (ICLR 2018)"
+
+    most: Fraction
+    steps: Count = 10
+
+    def over(self, features: Features) -> Self:
+        """The subsets of a table's features; raises if it has too few."""
+        return super().over(features).checked()
+
+    def checked(self) -> Self:
+        """These subsets; raises if samples have too few units for the smallest one."""
+        if self.levels == 0:
+            raise InputError(
+                f"Subsets of {self.features or 1} features are too large for samples of {self.units} features and a share of at most "
+                f"{self.most:g} of them: use smaller steps, or leave features_in_step out."
+            )
+        return self
+
+    @property
+    def largest(self) -> int:
+        """The largest size that is allowed."""
+        return min(int(self.most * self.units + 1e-9), self.units - 1)
+
+    @property
+    def levels(self) -> int:
+        """One per size."""
+        return min(self.steps, self.largest) if self.features is None else self.largest // self.features
+
+    def count(self, level: Tensor) -> Tensor:
+        """The size at each level (N,)."""
+        step = level + 1
+        return step * self.features if self.features is not None else step * self.largest // max(self.levels, 1)
 
 
 def ranks(values: Tensor, *, descending: bool) -> Tensor:

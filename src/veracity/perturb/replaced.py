@@ -29,7 +29,8 @@ class RandomValues(RangedSpace, CumulativeMasks):
     """Units are replaced by random values, in the order of their magnitude in the sample's own explanation, the largest first.
 
     A value is uniform between the smallest and the largest value of the data. In a table it is the value of a random sample of the
-    reference set, in the same column; columns of one feature are taken from one sample. All entries of a patch get the same value. With
+    reference set, in the same column; columns of one feature are taken from one sample. A larger reference set is represented by 1,000 of
+    its samples, which are chosen at random, once. All entries of a patch get the same value. With
     another `baseline` than "uniform" nothing is random. Elements (N, d) that `steer` returns are quantiles, and NaN where the sample
     stays.
 
@@ -64,9 +65,9 @@ class RandomValues(RangedSpace, CumulativeMasks):
         return replace(self, range=(low, high)) if self.needs_range else self
 
     def over(self, features: Features) -> Self:
-        """The values of a table's columns."""
+        """The values of a table's columns, of at most 1,000 samples."""
         bound = super().over(features)
-        return replace(bound, background=features.background) if self.random and self.background is None else bound
+        return replace(bound, background=features.drawn) if self.random and self.background is None else bound
 
     @property
     def latents(self) -> int:

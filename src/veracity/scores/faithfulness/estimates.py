@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Size
 
-from veracity.core.errors import InputError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured, Score
 from veracity.core.settings import Count, Fraction
-from veracity.perturb.masks import OrderedMasks, RandomOrderMasks
+from veracity.perturb.masks import OrderedMasks, RandomSubsets
 from veracity.scores.faithfulness.correlation import SubsetScore, constant_rows
 from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.statistics.correlation import pearson_correlation
@@ -66,8 +64,9 @@ class SensitivityN(SubsetScore):
         mean over n of corr over S, |S| = n, of (sum of e_i over i in S, f(x) - f(x with S at the baseline))
 
     by Pearson, per sample; an explanation has sensitivity-n if the two numbers are equal for all S. The paper shows the correlation for
-    each n. Sizes go up to a share `n_max_percentage` of the features in `steps` equal steps, or in steps of `features_in_step`; every size
-    has `nr_runs` subsets. A draw grows one random order, so subsets of one size are independent and those of different sizes are not.
+    each n. Sizes go up to a share `n_max_percentage` of the features in `steps` steps, as equal as whole numbers allow, or in steps of
+    `features_in_step`; every size has `nr_runs` subsets. The columns of one feature of a table count as one, and the features of a
+    text are its own words. A draw grows one random order, so subsets of one size are independent and those of different sizes are not.
     Undefined for a constant explanation.
 
     Quantus 0.6.0 draws no subsets. It masks features in the order of their relevance, and correlates over the samples of a batch the
@@ -94,17 +93,10 @@ class SensitivityN(SubsetScore):
         """The number of subsets of each size."""
         return self.nr_runs
 
-    def masks(self, shape: Size) -> RandomOrderMasks:
+    def masks(self, shape: Size) -> RandomSubsets:
         """Random subsets that grow, but for the whole, of which there is only one."""
-        size = math.prod(shape)
-        largest = min(int(self.n_max_percentage * size), size - 1)
-        step = self.features_in_step or max(1, round(largest / self.steps))
-        if step > largest:
-            raise InputError(
-                f"Subsets of {step} features are too large for {self.name} with {size} features and "
-                f"n_max_percentage={self.n_max_percentage:g}: give it smaller steps, or leave features_in_step out."
-            )
-        return RandomOrderMasks(features=step, steps=largest // step, baseline=self.filling)
+        space = RandomSubsets(most=self.n_max_percentage, steps=self.steps, features=self.features_in_step, baseline=self.filling)
+        return space.fit(shape).checked()
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
         """Samples whose explanation gives the same to all subsets of each size, though the prediction does not drop by the same."""

@@ -7,7 +7,7 @@ from the reference set of a table.
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured, Pair, SampleNotes, Subject
 from veracity.core.settings import Count, NonNegative, Positive
+from veracity.perturb.masks import PatchMasks
 from veracity.perturb.replaced import UNIFORM, RandomValues
 from veracity.scores.faithfulness.correlation import constant_rows
 from veracity.scores.faithfulness.masked import Filling, MaskingScore, drop, over_entries
@@ -29,8 +30,8 @@ from veracity.statistics.correlation import spearman_correlation
 class MarginalScore(MaskingScore, ABC):
     """A score of attributions beside the loss of the prediction when features take `nr_samples` random values.
 
-    `perturb_baseline` is "uniform"; any other baseline of masks makes one replacement, and `nr_samples` is then 1. The prediction is the
-    probability of the explained class, or its score if the models give no probability.
+    `perturb_baseline` is "uniform"; any other baseline of masks makes one replacement, and `nr_samples` is then 1. So it is for texts,
+    whose words are removed. The prediction is the probability of the explained class, or its score if the models give no probability.
     """
 
     reference: ClassVar[str] = "Nguyen and Martínez, On quantitative aspects of model interpretability (2020)"
@@ -41,8 +42,10 @@ class MarginalScore(MaskingScore, ABC):
     nr_samples: Count = 10
 
     def for_subject(self, subject: Subject) -> Self:
-        """With the values of the data, or with the baseline that was given."""
-        return self if self.perturb_baseline == UNIFORM else super().for_subject(subject)
+        """With the values of the data, or with the baseline that was given; words have no other values, and are removed."""
+        if self.perturb_baseline != UNIFORM:
+            return super().for_subject(subject)
+        return self if subject.floor is None else replace(self, perturb_baseline=subject.floor)
 
     @property
     def draws(self) -> int:
@@ -159,8 +162,11 @@ class EffectiveComplexity(MarginalScore):
         return RandomValues(steps=self.steps, insertion=True, origin=True, baseline=self.filling)
 
     def observe(self, pair: Pair) -> Tensor:
-        """The share of the entries that is kept, and the squared change of the prediction: (R, 2)."""
-        kept = pair.element.isnan().double().mean(dim=1).to(pair.after.scores.device)
+        """The share of the features that is kept, and the squared change of the prediction: (R, 2)."""
+        kept = pair.element.isnan().double()
+        if isinstance(pair.space, PatchMasks):  # the columns of one feature are kept together, and count as one
+            kept = (pair.space.unit_sums(kept) > 0).double()
+        kept = kept.mean(dim=1).to(pair.after.scores.device)
         return torch.stack((kept, drop(pair, self.by_probability) ** 2), dim=1)
 
     def values(self, measured: Measured) -> Array:
