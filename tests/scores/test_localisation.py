@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,19 @@ def test_bad_truth_is_told(truth: Any, sentence: str) -> None:
     with pytest.raises((InputError, SpecError), match=sentence) as error:
         audit(truth).prepare()
     assert "\n" not in str(error.value)
+
+
+def test_masks_of_some_samples_may_be_empty() -> None:
+    x, net = inputs(20_000, 1, 2, 2).float(), nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval()
+    truth = torch.zeros(20_000, 2, 2, dtype=torch.bool)
+    truth[-1, 0, 0] = True
+    given: dict[str, Any] = {"models": net, "inputs": x, "truth": truth}
+    whole = Audit(**given, explainers=["gradient"], scores=["pointing_game"], controls=False, companions=False)
+    assert not whole.beginning().masks.any()  # type: ignore[union-attr]
+    assert whole.forecast(progress=False).cells
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert Audit(**given).complete.resolve().truth.shape == (64, 1, 2, 2)  # type: ignore[union-attr]
 
 
 def test_bad_settings_are_told() -> None:
