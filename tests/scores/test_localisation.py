@@ -213,8 +213,12 @@ def test_masks_of_some_samples_may_be_empty() -> None:
 
 
 def test_bad_settings_are_told() -> None:
-    with pytest.raises(InputError, match="k=1000 is more than the 108 positions of a sample: give top_k_intersection a smaller k"):
-        audit(masks(), [TopKIntersection(k=1000)]).prepare()
+    with pytest.raises(InputError, match="k=37 is more than the 36 positions of a sample: give top_k_intersection a smaller k"):
+        audit(masks(), [TopKIntersection(k=37)]).prepare()
+    full = masks()[:, None].expand(-1, 3, -1, -1)
+    audit(full, [TopKIntersection(k=108)]).prepare()
+    with pytest.raises(InputError, match="k=109 is more than the 108 positions"):
+        audit(full, [TopKIntersection(k=109)]).prepare()
     with pytest.raises(InputError, match="k=7 is more than the 6 positions"):
         rate(TopKIntersection(k=7), torch.zeros(1, 2, 6), torch.ones(1, 1, 6, dtype=torch.bool))
     with pytest.raises(SpecError, match="The setting 'max_size' of score 'attribution_localisation'"):

@@ -48,7 +48,7 @@ class Subject:
     """What is scored: a model, and an explainer unless the score is about the model alone.
 
     `shape` is that of one sample. `layers` are the names of the model's layers with weights, in order. `folds` is the number of folds
-    of a cross-trained model, else 0. `features` says what the values of a table mean.
+    of a cross-trained model, else 0. `features` says what the values of a table mean. `mask` is the shape of one mask of the ground truth.
     """
 
     model: str
@@ -57,6 +57,7 @@ class Subject:
     layers: tuple[str, ...] = ()
     folds: int = 0
     features: Features | None = None
+    mask: Size | None = None
 
 
 @dataclass(frozen=True)
