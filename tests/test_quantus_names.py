@@ -99,7 +99,9 @@ def test_what_changes_and_what_does_not() -> None:
     stable: Any = plan("RelativeInputStability").score
     assert (stable.floor, stable.space, stable.walk) == (0.0, Ball(radius=0.2), MonteCarlo(draws=200))
     assert plan("MaxSensitivity", perturb_func=print, norm_numerator=1).unused == ("perturb_func", "norm_numerator")
-    assert plan("Infidelity", normalise=True).unused == ("normalise",)
+    for name in ("Infidelity", "Continuity", "LocalLipschitzEstimate"):
+        assert plan(name, normalise=True).unused == ("normalise",), name
+        assert plan(name, normalise=False).unused == (), name
     assert plan("Sparseness", normalise=True, disable_warnings=True).unused == ()
     assert plan("PixelFlipping", abs=True).magnitudes
     assert not plan("MPRT", abs=True).magnitudes
@@ -196,6 +198,23 @@ def test_all_37_metrics_run() -> None:
     assert set(table.index[~defined]) <= {"Consistency"}  # no two of four maps are the same
     for result in answer.results:
         assert result.failures().empty
+
+
+def test_all_but_0_is_inside_a_mask_and_k_fits_into_it() -> None:
+    x, maps = torch.rand(2, 3, 28, 28), torch.rand(2, 28, 28)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(2352, 2)).eval()
+    masks = np.zeros((2, 28, 28), dtype=np.uint8)
+    masks[:, :9] = 1
+    metrics = ["Sparseness", "AUC", "TopKIntersection"]
+    found, same = (evaluate(metrics, net, x, [0, 1], maps, s_batch=one, controls=False) for one in (masks * 255, masks))
+    assert list(found.missing) == ["TopKIntersection"]
+    assert "k=1000 is more than the 784 positions" in found.missing["TopKIntersection"]
+    assert found.samples("AUC")["value"].tolist() == same.samples("AUC")["value"].tolist()
+    assert found.samples("Sparseness")["value"].notna().all()
+    full = np.repeat(masks[:, None], 3, axis=1)
+    assert evaluate("TopKIntersection", net, x, [0, 1], maps, s_batch=full, controls=False).table()["n"].tolist() == [2]
+    gaps = evaluate("AUC", net, x, [0, 1], maps, s_batch=[None, masks[1] * 255], controls=False).samples("AUC")["value"]
+    assert gaps.isna().tolist() == [True, False]
 
 
 def test_focus_takes_its_tiles_and_the_others_their_masks() -> None:

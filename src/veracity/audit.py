@@ -53,6 +53,7 @@ from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, JobProgress, bar, weight
 from veracity.engine.resolve import (
     Scores,
+    SelectedMasks,
     all_scores,
     as_about,
     as_checkpoints,
@@ -448,7 +449,7 @@ class Audit:
         if not self.late_labels:
             changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
-            changes["truth"] = None if self.masks is None else self.masks[choice.rows.to(self.masks.device)]
+            changes["truth"] = None if self.masks is None else SelectedMasks(self.masks[choice.rows.to(self.masks.device)])
             whole = self.data.tensor if isinstance(self.data, TensorInputs) else None
             changes["inputs"] = SelectedSamples(self.data, choice.rows) if whole is None else whole[choice.rows.to(whole.device)]
             if isinstance(self.data, DatasetInputs):
@@ -545,7 +546,7 @@ class Audit:
         some = max(64, min(FEW, FEW_BYTES // row))
         if self.data.size() <= 2 * some or any(isinstance(model, CrossTrained) for model in self.modules.values()):
             return self
-        masks = None if self.masks is None else self.masks[:some]
+        masks = None if self.masks is None else SelectedMasks(self.masks[:some])
         if isinstance(self.data, DatasetInputs):
             values, labels = self.data.first(some)
             given = labels if self.targets is None else self.labels_of_first(some)

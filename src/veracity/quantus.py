@@ -310,7 +310,7 @@ def evaluate(
     explain_func  function(model, inputs, targets, **explain_func_kwargs) -> maps, in the place of maps or beside them; metrics that
                   explain perturbed inputs or models need it
     xai_methods   as in quantus.evaluate: {"label": maps, a function, or a table of settings for an explainer of that name}
-    s_batch       masks (samples, H, W) of the object, for metrics of localisation
+    s_batch       masks (samples, H, W) of the object, for metrics of localisation; all but 0 is inside, as in Quantus
     custom_batch  0 or 1 for each of the four tiles of a mosaic, (samples, 4), for Focus: which ones show the explained class
     settings      further settings of `veracity.score`, such as folder or controls
     """
@@ -323,8 +323,11 @@ def evaluate(
         not is_explanation(given) and (explainer is None or isinstance(explainer, QuantusFunction))
         for given, explainer in subjects.values()
     )
-    masks, tiles = s_batch is not None, custom_batch is not None
-    plans = [planned(label, given, inputs.shape, again, positive, softmax, masks, tiles) for label, given in entries(metrics)]
+    masks, tiles = as_masks(s_batch), custom_batch is not None
+    mask = mask_shape(masks, inputs.shape)
+    plans = [
+        planned(label, given, inputs.shape, again, positive, softmax, masks is not None, tiles, mask) for label, given in entries(metrics)
+    ]
     results = []
     folder = settings.pop("folder", None)
     for magnitudes, mosaic in product((False, True), (False, True)):
@@ -332,11 +335,33 @@ def evaluate(
         scores = {one.metric: one.score for one in chosen if one.score is not None and (tiles and isinstance(one.score, Focus)) is mosaic}
         if scores:
             place = None if folder is None else f"{folder}/{'magnitudes' if magnitudes else 'maps'}{'-mosaics' if mosaic else ''}"
-            truth = tile_masks(torch.as_tensor(np.asarray(custom_batch)), *inputs.shape[-2:]) if mosaic else s_batch
+            truth = tile_masks(torch.as_tensor(np.asarray(custom_batch)), *inputs.shape[-2:]) if mosaic else masks
             located = any(Reads.TRUTH in reads_before(one) for one in scores.values())
             known = {"truth": truth} if located else {}
             results.append(measured(model, inputs, y_batch, subjects, scores, magnitudes, folder=place, **known, **settings))
     return Evaluation(tuple(results), tuple(plans))
+
+
+def as_masks(given: Any) -> Any:
+    """Masks as booleans, True where a number is not 0; None for a sample without a mask, and what is no number, stay.
+
+    >>> as_masks([[0, 255]]).tolist(), as_masks([None, np.array([0, 2])])
+    ([[False, True]], [None, array([False,  True])])
+    """
+    if given is None or isinstance(given, Tensor):
+        return None if given is None else given != 0
+    if isinstance(given, (list, tuple)) and any(one is None or isinstance(one, Tensor) for one in given):
+        return [as_masks(one) for one in given]
+    found = np.asarray(given)
+    return found != 0 if found.dtype.kind in "biuf" else given
+
+
+def mask_shape(masks: Any, shape: Size) -> Size | None:
+    """The shape of one mask for inputs of a shape; None if it cannot be told."""
+    if not isinstance(masks, (np.ndarray, Tensor)) or masks.ndim < 2:
+        return None
+    one = Size(masks.shape[1:])
+    return Size((1, *one)) if len(shape) > 1 and one == shape[1:] else one
 
 
 def entries(metrics: Any) -> list[tuple[str, Any]]:
@@ -394,11 +419,12 @@ def planned(
     softmax: bool | None,
     masks: bool = False,
     tiles: bool = False,
+    mask: Size | None = None,
 ) -> Plan:
     """The score for a metric and its arguments, or why there is none.
 
     `again` says whether perturbed inputs can be explained, `positive` whether magnitudes of the maps can be scored, and `masks` and
-    `tiles` whether the ground truth is known.
+    `tiles` whether the ground truth is known. `mask` is the shape of one mask.
     """
     if isinstance(given, Score):
         return Plan(label, given)
@@ -417,14 +443,16 @@ def planned(
     for key, value in asked.items():
         if key in known_as.takes:
             settings |= known_as.takes[key](value)
-        elif key not in SILENT | {"abs", "normalise"} or (key == "normalise" and value and SCORES[called]().in_map_units):
+        elif key not in SILENT | {"abs", "normalise"}:
             unused.append(key)
     if settings.get("measure") == "ssim":
         side = min(shape[-2:], default=0)
         settings["measure"] = {"name": "ssim", "size": min(WINDOW, side - 1 + side % 2)} if len(shape) > 2 and side > 2 else "spearman"
     try:
         made = SCORES.build({"name": called, **settings})
-        subject = Subject("model", Saliency(), shape, layers=("first", "middle", "last"))
+        if asked.get("normalise") and made.in_map_units:
+            unused.append("normalise")
+        subject = Subject("model", Saliency(), shape, layers=("first", "middle", "last"), mask=mask)
         made.for_subject(subject).requests(subject, Defaults(None, MonteCarlo()))
     except VeracityError as error:
         return Plan(label, missing=str(error).rstrip("."), unused=tuple(unused))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,9 +15,10 @@ from torch import Tensor, nn
 from masked import DEFAULTS, bare, explained, inputs, pair, reading
 from veracity import Audit
 from veracity.core.errors import InputError, SpecError
+from veracity.core.inputs import Signals
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured, Score
-from veracity.perturb.compensated import CompensatedShift
+from veracity.perturb.compensated import CompensatedShift, Entrance
 from veracity.perturb.translation import Translation
 from veracity.scores import Consistency, Continuity, InputInvariance
 from veracity.scores.common import as_score
@@ -114,10 +118,11 @@ def signs(given: Tensor, x: Tensor, maps: Tensor) -> Tensor:
 def test_a_compensated_model_predicts_the_same(padding: int, bias: bool) -> None:
     net, x = network(padding, bias), inputs(3, 1, 6, 6).float()
     weights = {name: value.clone() for name, value in net.state_dict().items()}
-    copy = CompensatedShift(shift=2.0).compensate(net, lambda model, shift: model(x + shift))
+    copy = CompensatedShift(shift=2.0).compensate(net, Signals(x))
     torch.testing.assert_close(copy(x + 2.0), net(x), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(copy(x), net(x))
-    assert (copy[0].bias is not net[0].bias) == (padding == 0)  # type: ignore[index]
+    assert isinstance(copy, Entrance) == (padding == 1)
+    assert padding or copy[0].bias is not net[0].bias  # type: ignore[index]
     assert all(torch.equal(value, weights[name]) for name, value in net.state_dict().items())
     assert not net._forward_pre_hooks
 
@@ -135,6 +140,84 @@ def test_gradients_are_invariant_and_gradient_times_input_is_not(tmp_path: Path)
         assert result.failures().empty
         value = result.table().set_index("explainer")["value"]
         assert (value["gradient"], value["input_x_gradient"], value["random_uniform"]) == (1.0, 0.0, 0.0)
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / 0.25
+
+
+class Skip(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.add(x, self.layer(x))
+
+
+class Locked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.lock = nn.Linear(8, 3), threading.Lock()
+
+    def forward(self, x: Tensor) -> Tensor:
+        with self.lock:
+            return torch.tanh(self.layer(x))
+
+
+def small_outputs(*first: nn.Module) -> nn.Module:
+    last = nn.Linear(16, 1, bias=False)
+    with torch.no_grad():
+        last.weight.mul_(1e-3)
+    return nn.Sequential(*first, nn.Linear(8, 16), nn.Tanh(), last).eval()
+
+
+def invariance(net: nn.Module, x: Tensor, folder: Path, *explainers: str, **settings: Any) -> pd.DataFrame:
+    audit = Audit(
+        models=net,
+        inputs=x,
+        explainers=explainers or ("gradient",),
+        scores=["input_invariance"],
+        controls=False,
+        companions=False,
+        **settings,
+    )
+    result = audit.run(folder, progress=False)
+    assert result.failures().empty
+    return result.samples("input_invariance")
+
+
+@pytest.mark.parametrize("first", [Scaled, Skip])
+def test_a_bias_that_takes_only_a_part_of_the_shift_away_is_not_used(first: type[nn.Module], tmp_path: Path) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = small_outputs(first()), torch.randn(6, 8)
+    assert isinstance(CompensatedShift().compensate(net, Signals(x)), Entrance)
+    assert invariance(net, x, tmp_path, outputs="raw")["value"].tolist() == [1.0] * 6
+
+
+def test_lrp_notices_a_shift_in_the_first_bias(tmp_path: Path) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = small_outputs(nn.Flatten()), torch.randn(6, 2, 4)
+    assert not isinstance(CompensatedShift().compensate(net, Signals(x)), Entrance)
+    found = invariance(net, x, tmp_path, "gradient", "lrp_epsilon", outputs="raw").groupby("explainer")["value"].mean()
+    assert found["gradient"] == 1.0
+    assert found.drop("gradient").tolist() == [0.0]
+
+
+def test_models_that_cannot_be_copied(tmp_path: Path) -> None:
+    found = invariance(Locked().eval(), inputs(4, 8).float(), tmp_path)
+    assert found["value"].tolist() == [1.0] * 4
+
+
+def test_no_sample_is_lost_in_half_precision(tmp_path: Path) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 5)).to(torch.bfloat16).eval()
+        x = torch.rand(4, 16).bfloat16()
+    assert invariance(net, x, tmp_path)["value"].notna().all()
 
 
 def test_input_invariance_by_hand() -> None:
@@ -170,8 +253,9 @@ def test_bad_input_is_told() -> None:
         InputInvariance(tolerance=0.0)
     with pytest.raises(InputError, match=r"the inputs are whole numbers \(torch.int64\)"):
         CompensatedShift().check(torch.tensor([[1, 2]]))
-    with pytest.raises(InputError, match="does not give the same outputs for shifted inputs"):
-        CompensatedShift().compensate(nn.Linear(2, 2), lambda model, shift: torch.tensor([shift]))
+    short = Signals(torch.tensor([[1.0, 0.0]]), present=torch.tensor([[True, False]]))
+    with pytest.raises(InputError, match="looks at values beyond the end of a sample"):
+        CompensatedShift().compensate(nn.Linear(2, 2), short)
 
 
 class TestContinuity(ScoreConformance):

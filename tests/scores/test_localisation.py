@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,26 @@ def test_bad_truth_is_told(truth: Any, sentence: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_masks_of_some_samples_may_be_empty() -> None:
+    x, net = inputs(20_000, 1, 2, 2).float(), nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval()
+    truth = torch.zeros(20_000, 2, 2, dtype=torch.bool)
+    truth[-1, 0, 0] = True
+    given: dict[str, Any] = {"models": net, "inputs": x, "truth": truth}
+    whole = Audit(**given, explainers=["gradient"], scores=["pointing_game"], controls=False, companions=False)
+    assert not whole.beginning().masks.any()  # type: ignore[union-attr]
+    assert whole.forecast(progress=False).cells
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert Audit(**given).complete.resolve().truth.shape == (64, 1, 2, 2)  # type: ignore[union-attr]
+
+
 def test_bad_settings_are_told() -> None:
-    with pytest.raises(InputError, match="k=1000 is more than the 108 positions of a sample: give top_k_intersection a smaller k"):
-        audit(masks(), [TopKIntersection(k=1000)]).prepare()
+    with pytest.raises(InputError, match="k=37 is more than the 36 positions of a sample: give top_k_intersection a smaller k"):
+        audit(masks(), [TopKIntersection(k=37)]).prepare()
+    full = masks()[:, None].expand(-1, 3, -1, -1)
+    audit(full, [TopKIntersection(k=108)]).prepare()
+    with pytest.raises(InputError, match="k=109 is more than the 108 positions"):
+        audit(full, [TopKIntersection(k=109)]).prepare()
     with pytest.raises(InputError, match="k=7 is more than the 6 positions"):
         rate(TopKIntersection(k=7), torch.zeros(1, 2, 6), torch.ones(1, 1, 6, dtype=torch.bool))
     with pytest.raises(SpecError, match="The setting 'max_size' of score 'attribution_localisation'"):

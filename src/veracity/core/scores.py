@@ -49,7 +49,7 @@ class Subject:
 
     `shape` is that of one sample. `layers` are the names of the model's layers with weights, in order. `folds` is the number of folds
     of a cross-trained model, else 0. `features` says what the values of a table mean. `floor` is the value that stands for "not there", if
-    the inputs know one: texts are gates, and a gate of 0 removes a word.
+    the inputs know one: texts are gates, and a gate of 0 removes a word. `mask` is the shape of one mask of the ground truth.
     """
 
     model: str
@@ -59,6 +59,7 @@ class Subject:
     folds: int = 0
     features: Features | None = None
     floor: float | None = None
+    mask: Size | None = None
 
 
 @dataclass(frozen=True)

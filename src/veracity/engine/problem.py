@@ -103,7 +103,8 @@ class Problem:
         """One model and one explainer of it, as scores see them."""
         model = self.models[name]
         folds = len(model.place.siblings) if model.place else 0
-        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds, self.features, self.floor)
+        mask = None if self.truth is None else self.truth.shape[1:]
+        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds, self.features, self.floor, mask)
 
     def depends_on_batch(self, name: str, label: str) -> bool:
         """Whether numbers of a model, or of an explainer of it, depend on how inputs are batched."""

@@ -27,7 +27,8 @@ class InputInvariance(Repeatable):
 
     The two models predict the same everywhere, so an explanation of the prediction has no reason to change. Gradients pass; gradient times
     input does not. `input_shift` is the constant m. The bias of the first layer takes it away, or the entrance of the model where that is
-    not exact. `tolerance` is for rounding. Undefined if e(x) = 0.
+    not exact; rules for layers, such as those of LRP, notice the shift in the first case only. `tolerance` is for rounding. Undefined if
+    e(x) = 0.
 
     Quantus 0.6.0 changes the bias of the first convolution by the smallest value of its response to the shift. If this convolution pads the
     image, that is another response than in the middle, and the two models differ. Its tolerance is in the map's own units.

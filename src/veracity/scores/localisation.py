@@ -144,8 +144,8 @@ class TopKIntersection(LocalisationScore):
         return 1.0 if self.concept_influence else None
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Every map over the input, once; raises if k is too large for any of them."""
-        self.check_count(self.k if isinstance(self.k, int) else 1, subject.shape.numel())
+        """Every map over the input, once; raises if k is larger than a mask."""
+        self.check_count(self.k if isinstance(self.k, int) else 1, (subject.shape if subject.mask is None else subject.mask).numel())
         return super().requests(subject, defaults)
 
     def check_count(self, count: int, positions: int) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost
-from veracity.core.inputs import Signals
+from veracity.core.inputs import Signals, samples_on
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reading, Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, TargetSpace
@@ -27,7 +27,7 @@ from veracity.perturb.lengths import OwnLength
 HELD = 64 << 20
 """How many bytes of outputs are held at once."""
 TRIED = 4
-"""On how many samples a copy of a model is compared with the model."""
+"""On how many samples, the first of the audit, a copy of a model is compared with the model."""
 
 
 class RowPerturbation(Perturbation[S]):
@@ -157,12 +157,9 @@ class CompensatedPerturbation(InputPerturbation):
 
     def __init__(self, block: Block, cells: Sequence[Cell], space: CompensatedShift, before: Readings) -> None:
         super().__init__(block, cells, space, before)
-        some = block.x[slice(0, TRIED)]
-
-        def outputs(model: nn.Module, shift: float) -> Tensor:
-            return Signals(some.values + shift, some.structure, some.present).through(model)
-
-        self.reader = block.reader.on(space.compensate(block.model.module, outputs))
+        first = torch.arange(min(TRIED, block.problem.inputs.size()))  # the same for every block, so that all see the same model
+        some = samples_on(block.problem.inputs, first, block.device)
+        self.reader = block.reader.on(space.compensate(block.model.module, some))
 
     def read_outputs(self, element: Tensor, x: Signals, what: frozenset[Reads]) -> Readings:
         """The outputs of the copy."""

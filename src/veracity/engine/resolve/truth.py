@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,13 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError
 from veracity.engine.resolve.inputs import as_tensor
+
+
+@dataclass(frozen=True)
+class SelectedMasks:
+    """Masks (samples, ...) of some samples of a truth that was checked as a whole: these may all be empty."""
+
+    masks: Tensor
 
 
 def as_truth(given: Any, shape: Size, size: int) -> Tensor | None:
@@ -21,8 +29,8 @@ def as_truth(given: Any, shape: Size, size: int) -> Tensor | None:
     >>> as_truth([[[1, 0]], None], Size((3, 1, 2)), 2).tolist()
     [[[[True, False]]], [[[False, False]]]]
     """
-    if given is None:
-        return None
+    if given is None or isinstance(given, SelectedMasks):
+        return None if given is None else given.masks
     if isinstance(given, (list, tuple)) and any(one is None for one in given):
         known = next((one for one in given if one is not None), None)
         if known is None:
