@@ -322,7 +322,7 @@ def test_ages_go_by_the_clock_of_the_folder(place: str, ahead: float, monkeypatc
     beat_elsewhere(member)
     assert list(living(Files(place))) == [member.name]
     assert Files(place).names("shards") == [f"{member.name}.json"]
-    with pytest.raises(StoreError, match="is being written by shard 1/2"), RunFolder(place).writing():
+    with pytest.raises(StoreError, match="is being filled by shard 1/2"), RunFolder(place).writing():
         pass
 
 
