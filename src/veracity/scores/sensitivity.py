@@ -287,9 +287,25 @@ class RelativeRepresentationStability(RelativeStability):
         return self.relative(pair, Reads.REPRESENTATION)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RelativeOrAbsolute(Repeatable, ABC):
+    """A score that divides by the size of the explanation if `relative`, and else is in the map's own units."""
+
+    relative: bool = True
+
+    @property
+    def in_map_units(self) -> bool:
+        """Unless `relative`."""
+        return not self.relative
+
+    def setting(self) -> str:
+        """What the units mean, if the score is not relative."""
+        return ABSOLUTE if self.in_map_units else ""
+
+
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class LocalLipschitz(LargestRatio):
+class LocalLipschitz(RelativeOrAbsolute, LargestRatio):
     """Largest ratio of the explanation's relative change to the distance between the inputs, under small noise on the input.
 
         max over x' of |e(x') - e(x)| / (|e(x)| |x' - x|)
@@ -302,16 +318,6 @@ class LocalLipschitz(LargestRatio):
     name = "local_lipschitz"
     reference = "Alvarez-Melis and Jaakkola, On the robustness of interpretability methods (2018)"
     before = after = frozenset({Reads.EXPLANATION, Reads.INPUT})
-    relative: bool = True
-
-    @property
-    def in_map_units(self) -> bool:
-        """Unless `relative`."""
-        return not self.relative
-
-    def setting(self) -> str:
-        """What the units mean, if the score is not relative."""
-        return ABSOLUTE if self.in_map_units else ""
 
     def observe(self, pair: Pair) -> Tensor:
         """|e(x') - e(x)| / |x' - x|, divided by |e(x)| if `relative`; NaN if the input did not change."""
@@ -322,7 +328,7 @@ class LocalLipschitz(LargestRatio):
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class Continuity(Repeatable):
+class Continuity(RelativeOrAbsolute):
     """Largest ratio of the explanation's relative change to the distance between the inputs, while the input is moved sideways.
 
         max over x' of |e(x') - e(x)|_1 / (|e(x)|_1 |x' - x|_2)
@@ -340,16 +346,6 @@ class Continuity(Repeatable):
     bounds = (0.0, math.inf)
     nr_steps: Count = 28
     perturb_baseline: float | str = "black"
-    relative: bool = True
-
-    @property
-    def in_map_units(self) -> bool:
-        """Unless `relative`."""
-        return not self.relative
-
-    def setting(self) -> str:
-        """What the units mean, if the score is not relative."""
-        return ABSOLUTE if self.in_map_units else ""
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Every distance once, for every explanation."""
