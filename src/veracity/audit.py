@@ -218,7 +218,8 @@ class Audit:
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
     truth        masks (samples, H, W) of the positions that maps should point to, True and False or 1 and 0, for scores of localisation; of
-                 the shape of the inputs, or without channels; samples with None in a list, or with an empty mask, are undefined
+                 the shape of the inputs, or without channels; samples with None in a list, or with an empty mask, are undefined;
+                 or veracity.inputs.Boxes of images, or veracity.inputs.RelevantFeatures of a table
     precision    "float32", or "tf32" for products and convolutions on a GPU: faster, coarser, and checked on 16 samples in float32
     outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
                  not be recognised by themselves
@@ -288,7 +289,7 @@ class Audit:
     @cached_property
     def masks(self) -> Tensor | None:
         """The ground truth as booleans (samples, ...), with the axes of a sample; None if there is none."""
-        return as_truth(self.truth, self.data.shape, self.data.size())
+        return as_truth(self.truth, self.data.shape, self.data.size(), lambda: features_of(self.data))
 
     @property
     def late_labels(self) -> bool:

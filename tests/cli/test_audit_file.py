@@ -12,6 +12,7 @@ from torch import nn
 from small import labelled_series, small_net
 from veracity.cli.audit_file import load_weights, model, read
 from veracity.core.errors import VeracityError
+from veracity.inputs import Boxes, RelevantFeatures
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -118,6 +119,35 @@ def test_the_explainers_of_the_page_are_read(tmp_path: Path) -> None:
     assert found[0]["top_k"].inner.name == "integrated_gradients"
     assert found[1]["shap top 5"].inner.samples == 100
     assert "ig top 5" in found[1]
+
+
+def test_the_truth_is_a_table_of_boxes_or_features(tmp_path: Path) -> None:
+    start = 'data = "small:labelled_series"\n'
+    models = '[models.a]\nbuild = "small:small_net"\n'
+
+    def truth(value: str) -> object:
+        (tmp_path / "audit.toml").write_text(f"{start}truth = {value}\n{models}")
+        return read(tmp_path / "audit.toml")[0].truth
+
+    (tmp_path / "boxes.json").write_text("[[[0, 0, 2, 1]], null]")
+    boxes, features = truth('{boxes = "boxes.json"}'), truth('{features = ["age", 3]}')
+    assert isinstance(boxes, Boxes)
+    assert boxes.boxes == [[[0, 0, 2, 1]], None]
+    assert isinstance(features, RelevantFeatures)
+    assert features.features == ["age", 3]
+    (tmp_path / "bad.json").write_text("[1,")
+    for value, sentence in (
+        ('{boxes = "none.json"}', r"There is no file .*none\.json with the ground truth"),
+        ('{boxes = "bad.json"}', r"bad\.json is not a readable JSON file"),
+        ('{box = "boxes.json"}', "Unknown key in truth: 'box'. Did you mean 'boxes'"),
+        ("{boxes = 3}", "In truth, 'boxes' must be a list or text, not 3"),
+        ("{}", "The truth as a table has one key"),
+        ('{boxes = [], features = ["age"]}', "The truth as a table has one key"),
+        ("3", "'truth' must be text or a table, not 3"),
+    ):
+        with pytest.raises(VeracityError, match=sentence) as error:
+            truth(value)
+        assert "\n" not in str(error.value)
 
 
 def test_the_truth_is_a_file_of_masks(tmp_path: Path) -> None:

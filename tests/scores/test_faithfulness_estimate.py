@@ -134,6 +134,21 @@ def test_monotonicity_step_by_step_and_unlike_quantus() -> None:
         assert set(value(Monotonicity(softmax=False), line, point, zeros, orders)) == {passed}
 
 
+def test_monotonicity_begins_with_the_first_step_as_in_aix360() -> None:
+    """The baseline alone is not compared: here it is predicted with more confidence than anything else."""
+    net, x, target = linear(3), torch.ones(1, 3, dtype=torch.float64), torch.tensor([0])
+    net.weight[0] = torch.tensor([-9.0, 1.0, 2.0])
+    maps = torch.tensor([[0.0, 1.0, 2.0]])
+    base, order, curve = torch.zeros(3, dtype=torch.float64), maps[0].argsort().tolist(), []
+    start = net(base[None])[0, 0].item()
+    for place in order:
+        base[place] = x[0, place]
+        curve.append(net(base[None])[0, 0].item())
+    assert start > curve[0]
+    assert bool((np.diff(curve) >= 0).all())
+    assert value(Monotonicity(softmax=False, perturb_baseline=0.0), net, x, target, maps).item() == 1.0
+
+
 def test_selectivity_patch_by_patch() -> None:
     x, maps, net, target = inputs(2, 2, 4, 4), inputs(2, 2, 4, 4, seed=2), small_mlp(32), torch.tensor([0, 2])
     found = value(Selectivity(patch_size=2, softmax=True), net, x, target, maps)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from veracity.core.errors import InputError, SpecError
-from veracity.statistics.correlation import pearson_correlation, pearson_interval, spearman_correlation
+from veracity.statistics import correlation
+from veracity.statistics.correlation import kendall_correlation, pearson_correlation, pearson_interval, spearman_correlation
 
-SCIPY = {pearson_correlation: stats.pearsonr, spearman_correlation: stats.spearmanr}
+SCIPY = {pearson_correlation: stats.pearsonr, spearman_correlation: stats.spearmanr, kendall_correlation: stats.kendalltau}
 numbers = st.one_of(st.integers(-3, 3).map(float), st.just(np.nan))
 
 
@@ -32,6 +33,9 @@ def test_by_hand():
     assert pearson_correlation(a, b).item() == pytest.approx(98 / np.sqrt(10 * 1810))
     tied = spearman_correlation(np.array([1.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 3.0]))
     assert tied.item() == pytest.approx((1.5 + 0.5 + 0.5 + 1.5) / 4.5)
+    assert kendall_correlation(a, b).item() == pytest.approx((8 - 2) / 10)
+    tied = kendall_correlation(np.array([1.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 3.0]))
+    assert tied.item() == pytest.approx(4 / 5)  # four pairs agree, one is tied on each side: 4 / sqrt(5 * 5)
 
 
 @pytest.mark.parametrize("function", SCIPY)
@@ -40,6 +44,17 @@ def test_by_hand():
 def test_ties_and_missing_values_are_scipys(function, entries):
     a, b = np.array(entries).T
     assert function(a, b).item() == pytest.approx(slow(function, a, b), abs=1e-12, nan_ok=True)
+
+
+def test_many_values_are_sorted_and_few_are_compared_in_blocks(monkeypatch):
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(0, 9, (2, 7, 30)).astype(float)
+    a[2, 3:], b[4, :29] = np.nan, np.nan
+    found = kendall_correlation(a, b)
+    for name, value in (("MANY", 10), ("PAIRS", 900 * 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(correlation, name, value)
+            np.testing.assert_allclose(kendall_correlation(a, b), found, atol=1e-12)
 
 
 @pytest.mark.parametrize("function", SCIPY)
@@ -75,7 +90,8 @@ def test_place_and_scale_do_not_matter_and_infinity_has_a_rank():
         np.testing.assert_allclose(pearson_correlation(scale * a, 3 * b - 1), pearson_correlation(a, b), rtol=1e-12)
     np.testing.assert_allclose(pearson_correlation(a + 1e9, b), pearson_correlation(a, b), rtol=1e-5)
     np.testing.assert_allclose(spearman_correlation(np.exp(a), -(b**3)), -spearman_correlation(a, b))
-    assert spearman_correlation([1.0, 2.0, np.inf], [1.0, 2.0, 3.0]).item() == 1.0
+    for ranked in (spearman_correlation, kendall_correlation):
+        assert ranked([1.0, 2.0, np.inf], [1.0, 2.0, 3.0]).item() == 1.0
     assert np.isnan(pearson_correlation([1.0, 2.0, np.inf], [1.0, 2.0, 3.0]))
 
 

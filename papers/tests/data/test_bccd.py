@@ -3,12 +3,16 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from veracity import Audit
 from veracity.core.errors import InputError
+from veracity.explain import Precomputed
+from veracity.inputs import Boxes
 from veracity_papers.data import bccd, files
 
 real = pytest.mark.skipif(files.locate(bccd.FILE) is None, reason="needs the BCCD archive")
@@ -108,3 +112,22 @@ def test_thirty_five_objects_qualify() -> None:
     assert len(boxes) == 159
     image, row = bccd.keys(boxes).unbind(dim=1)
     assert boxes[image, row, 4].long().bincount().tolist() == [0, 24, 11]
+
+
+@real
+def test_the_boxes_of_white_cells_are_a_ground_truth(tmp_path: Path) -> None:
+    boxes = bccd.object_boxes("test")
+    white = torch.where((boxes[..., 4] == bccd.CLASSES.index("WBC"))[..., None], boxes[..., :4], torch.nan)
+    rows = white[:, :, 0].isfinite().sum(dim=1).argsort(descending=True, stable=True)[[*range(11), -1]]
+    photographs = bccd.photographs("test", rows).float() / 255.0
+    purple = (photographs[:, 2] - photographs[:, 1])[:, None]  # white cells are stained: much blue, little green
+    net = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 2)).eval()
+    truth = Boxes(white[rows])
+    given: dict[str, Any] = {"models": net, "inputs": photographs, "explainers": {"purple": Precomputed(maps=purple)}, "truth": truth}
+    audit = Audit(**given, scores=["auc", "pointing_game"], companions=False)
+    table = audit.run(tmp_path, progress=False).table()
+    table = table[table["explainer"] == "purple"].set_index("score")
+    assert table["undefined"].tolist() == [1, 1]  # the last photograph has no white cell
+    assert table["value"]["auc"] > 0.8
+    assert table["value"]["pointing_game"] > 0.8
+    assert abs(table["random_control"]["auc"] - 0.5) < 0.1

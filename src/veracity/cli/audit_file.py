@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.registry import TRAINERS, import_object
 from veracity.core.settings import short_repr
 from veracity.core.training import CrossTrained
+from veracity.inputs import Boxes, RelevantFeatures
 from veracity.models import PipelineModel, as_model
 
 KEYS: dict[str, Any] = {
-    **dict.fromkeys(("title", "data", "reference", "training", "truth", "outputs", "precision", "out"), str),
+    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "precision", "out"), str),
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
     "explainers": (list, dict),
     "scores": (list, dict, str),
-    **dict.fromkeys(("symmetry", "walk"), (str, dict)),
+    **dict.fromkeys(("symmetry", "truth", "walk"), (str, dict)),
     **dict.fromkeys(("examples", "seed"), int),
     **dict.fromkeys(("controls", "companions"), bool),
     "target": (str, int, dict),
@@ -62,12 +64,38 @@ def read(path: Path) -> tuple[Audit, Path | str]:
     reference = content.pop("reference", None)
     given: dict[str, Any] = {
         "reference": None if reference is None else data(reference)[0],
-        "truth": masks(content.pop("truth"), here) if "truth" in content else None,
+        "truth": truth(content.pop("truth"), here) if "truth" in content else None,
         "training": data(content.pop("training")) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
     }
     return Audit(models=models, inputs=inputs, targets=targets, about={"data": path.name}, **given, **content), out
+
+
+TRUTHS: dict[str, Callable[[Any], Any]] = {"boxes": Boxes, "features": RelevantFeatures}
+"""Forms of the ground truth other than masks."""
+
+
+def truth(given: Any, here: Path) -> Any:
+    """The ground truth from a file of masks beside the audit file, from module:function, or as a table {boxes = ...} or {features = ...}.
+
+    Boxes and features are a list, or the name of a JSON file that holds it.
+    """
+    if isinstance(given, str):
+        return masks(given, here)
+    check(given, dict.fromkeys(TRUTHS, (list, str)), "truth")
+    if len(given) != 1:
+        raise SpecError('The truth as a table has one key: {boxes = "boxes.json"} for images, or {features = ["age", "job"]} for a table.')
+    ((kind, content),) = given.items()
+    if isinstance(content, str):
+        file = here / content
+        if not file.is_file():
+            raise InputError(f"There is no file {file} with the ground truth.")
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
+            raise InputError(f"{file} is not a readable JSON file: {' '.join(str(error).split())[:160]}") from error
+    return TRUTHS[kind](content)
 
 
 def masks(where: str, here: Path) -> Any:

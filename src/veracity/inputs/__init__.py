@@ -10,3 +10,4 @@ from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs
 from veracity.inputs.tiles import Mosaics, mosaics
+from veracity.inputs.truth import Boxes, RelevantFeatures

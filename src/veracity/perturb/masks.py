@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import torch
 from torch import Size, Tensor
@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.features import CENTRES, Features, group_sums
 from veracity.core.randomness import Draws
-from veracity.core.settings import Count, Fraction, short_repr
+from veracity.core.settings import Count, Fraction, Within, short_repr
 from veracity.core.spaces import FeatureSpace, FiniteSpace, GuidedSpace, Representation, check_known
 
 BASELINES: dict[str, Callable[..., Tensor]] = {
@@ -361,6 +361,40 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
         """Masks over entries (N, d)."""
         return self.spread(self.masks(guide, elements.to(guide.device)))
+
+
+Percentage = Annotated[float, Within(least=0, below=100)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareMasks(OrderedMasks):
+    """The most relevant units are masked, `percentages[l]` % of them at level l, rounded up; with `insertion` all others are masked.
+
+    >>> masks = ShareMasks(percentages=(1, 50)).fit(Size([5]))
+    >>> masks.count(torch.arange(masks.levels)).tolist()
+    [1, 3]
+    """
+
+    name = "share_masks"
+    reference = "DeYoung et al., ERASER: a benchmark to evaluate rationalized NLP models (ACL 2020)"
+
+    percentages: tuple[Percentage, ...]
+
+    def fit(self, shape: Size) -> Self:
+        """The masks of samples of this shape; raises without a percentage."""
+        if not self.percentages:
+            raise SpecError(f"The space '{self.name}' needs at least one percentage, such as percentages=(10, 50).")
+        return super().fit(shape)
+
+    @property
+    def levels(self) -> int:
+        """One per percentage."""
+        return len(self.percentages)
+
+    def count(self, level: Tensor) -> Tensor:
+        """The number of units at each level (N,)."""
+        share = torch.tensor(self.percentages, dtype=torch.float64, device=level.device)[level] / 100.0
+        return (share * self.units - 1e-9).ceil().long()
 
 
 @dataclass(frozen=True, kw_only=True)

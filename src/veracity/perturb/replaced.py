@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from torch.nn.functional import conv1d, conv2d
 
 from veracity.core.errors import InputError, SpecError, missing_extra
 from veracity.core.features import Features
-from veracity.core.settings import Count, NonNegative, Within
+from veracity.core.settings import Count, NonNegative
 from veracity.core.spaces import RangedSpace
-from veracity.perturb.masks import CumulativeMasks, OrderedMasks, expand_explanation, filling, positions, ranks
+from veracity.perturb.masks import CumulativeMasks, OrderedMasks, Percentage, expand_explanation, filling, positions, ranks
 
 UNIFORM = "uniform"
 """The baseline that is drawn at random."""
@@ -109,9 +109,6 @@ class RandomValues(RangedSpace, CumulativeMasks):
         else:
             values = filling(self.baseline, x)
         return torch.where(drawn.isnan().reshape(x.shape), x, values)
-
-
-Percentage = Annotated[float, Within(least=0, below=100)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,15 @@ from __future__ import annotations
 from veracity.scores.assumptions import InputGrowth, ModelRobustness, ModelSensitivity, WeightGrowth
 from veracity.scores.faithfulness import (
     IROF,
+    PGI,
+    PGU,
     ROAD,
+    AverageDrop,
+    AverageGain,
+    AverageIncrease,
     Completeness,
     Complexity,
+    Comprehensiveness,
     Consistency,
     Deletion,
     EffectiveComplexity,
@@ -21,11 +27,13 @@ from veracity.scores.faithfulness import (
     MuFidelity,
     NonSensitivity,
     PixelFlipping,
+    RationaleSufficiency,
     RegionPerturbation,
     Selectivity,
     SensitivityN,
     Sparseness,
     Sufficiency,
+    TauLOO,
 )
 from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.gef import GEF, FastGEF, InputAlignment, PublicFastGEF, PublicGEF, RefitGEF

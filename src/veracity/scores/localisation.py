@@ -205,7 +205,8 @@ class AttributionLocalisation(LocalisationScore):
         mu = sum over m of max(e, 0) / sum of max(e, 0),   weighted: mu |x| / |m|
 
     Samples whose mask covers more than the share `max_size` of the positions are undefined, since any map scores well on them. `weighted`
-    divides by the share that the mask covers: 1 is then what a random map gets. Undefined for a map without positive relevance.
+    divides by the share that the mask covers, as the paper's mu_w does: 1 is then what a random map gets. Undefined for a map without
+    positive relevance.
 
     Quantus 0.6.0 multiplies by that share instead, and computes it from the size of the batch.
     """

@@ -1,4 +1,4 @@
-"""Pearson's and Spearman's correlation along an axis of two arrays with missing values, and Fisher's interval for Pearson's r."""
+"""Pearson's, Spearman's and Kendall's correlation of two arrays with missing values, along an axis; and intervals."""
 
 from __future__ import annotations
 
@@ -38,6 +38,52 @@ def spearman_correlation(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     """
     a, b, both = complete_pairs(a, b, axis)
     return row_cosines(centre_rows(masked_ranks(a, both), both), centre_rows(masked_ranks(b, both), both))
+
+
+PAIRS = 1 << 22
+"""How many pairs of values are compared at once."""
+MANY = 1024
+"""From so many values on, sorting them is faster than comparing all pairs."""
+
+
+def kendall_correlation(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
+    """Kendall's tau-b of two arrays along an axis.
+
+        sum over i < j of s_ij t_ij / sqrt(sum s_ij^2 sum t_ij^2),   s_ij = sign(a_i - a_j), t_ij = sign(b_i - b_j)
+
+    Shapes, missing and undefined values are as for `pearson_correlation`.
+
+    >>> round(kendall_correlation([1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 2.0, 4.0]).item(), 4)
+    0.6667
+
+    Reference: Kendall, The treatment of ties in ranking problems (Biometrika 1945).
+    """
+    a, b, both = complete_pairs(a, b, axis)
+    shape, count = a.shape[:-1], a.shape[-1]
+    first, second = (one.reshape(math.prod(shape), count) for one in (a, b))
+    known = both.reshape(first.shape)
+    found = np.full(len(first), np.nan)
+    if count > MANY:
+        from scipy.stats import kendalltau
+
+        for row, (one, other, here) in enumerate(zip(first, second, known, strict=True)):
+            found[row] = kendalltau(one[here], other[here]).statistic if here.sum() > 1 else np.nan
+        return found.reshape(shape)
+    block = max(1, PAIRS // max(count * count, 1))
+    for start in range(0, len(first), block):
+        part = slice(start, start + block)
+        pairs = known[part, :, None] & known[part, None, :]
+        s, t = (order_of_pairs(one[part], pairs) for one in (first, second))
+        length = np.sqrt(np.abs(s).sum(axis=(1, 2), dtype=np.float64) * np.abs(t).sum(axis=(1, 2), dtype=np.float64))
+        agreement = (s * t).sum(axis=(1, 2), dtype=np.float64)
+        found[part] = np.where(length > 0, agreement / np.where(length > 0, length, 1.0), np.nan)
+    return found.reshape(shape)
+
+
+def order_of_pairs(x: Array, pairs: Mask) -> NDArray[np.int8]:
+    """1 if value i of a row (N, n) is larger than value j, -1 if it is smaller, and 0 if neither, or outside the mask: (N, n, n)."""
+    one, other = x[:, :, None], x[:, None, :]
+    return np.where(pairs, (one > other).astype(np.int8) - (one < other).astype(np.int8), np.int8(0))
 
 
 def pearson_interval(a: Array, b: Array, confidence: float = 0.95) -> Interval:

@@ -1,7 +1,8 @@
-"""Ground truth: masks of the positions that an explanation should point to."""
+"""Ground truth: masks of the positions that an explanation should point to, also from boxes and from features of a table."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError
+from veracity.core.features import Features
 from veracity.engine.resolve.inputs import as_tensor
+from veracity.inputs.truth import Boxes, RelevantFeatures
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,24 @@ class SelectedMasks:
     masks: Tensor
 
 
-def as_truth(given: Any, shape: Size, size: int) -> Tensor | None:
+def as_truth(given: Any, shape: Size, size: int, features: Callable[[], Features | None] = lambda: None) -> Tensor | None:
     """Masks as booleans (samples, ...) with the axes of a sample, of which an axis for the channels may have size one.
 
     `given` holds one mask for each of `size` inputs of this shape: True or False, 1 or 0, of the shape of an input or without its channels.
-    A list may hold None for a sample without a mask, whose mask is then empty.
+    A list may hold None for a sample without a mask, whose mask is then empty. Boxes and RelevantFeatures become masks; `features` finds
+    what the columns of a table are called.
 
     >>> as_truth([[[1, 0]], None], Size((3, 1, 2)), 2).tolist()
     [[[[True, False]]], [[[False, False]]]]
     """
     if given is None or isinstance(given, SelectedMasks):
         return None if given is None else given.masks
+    if isinstance(given, (Boxes, RelevantFeatures)):
+        marked = given.masks(shape, size) if isinstance(given, Boxes) else given.masks(features(), size)
+        if not bool(marked.any()):
+            what = "boxes" if isinstance(given, Boxes) else "features"
+            raise InputError(f"The truth holds no {what} at all: give some for at least one input, or leave truth out.")
+        return marked
     if isinstance(given, (list, tuple)) and any(one is None for one in given):
         known = next((one for one in given if one is not None), None)
         if known is None:

@@ -72,8 +72,9 @@ class MonotonicityCorrelation(SampleNotes, MarginalScore):
         Spearman's rho over i of (|e_i|, E (f(x) - f(x with x_i random))^2)
 
     A feature that matters more should be given more. With `features_in_step` above 1, neighbours in the order of relevance are replaced
-    together. Undefined for a constant explanation, and if the prediction never changes. The paper's loss is left open; a factor that is the
-    same for all features of a sample, such as the 1 / f(x)^2 of Quantus 0.6.0, does not change ranks.
+    together. Undefined for a constant explanation, and if the prediction never changes. The paper leaves the loss open. The mean of
+    squared changes over draws is also what Quantus 0.6.0 takes; it divides by f(x)^2, which is the same for all features of a sample
+    and does not change ranks.
     """
 
     name = "monotonicity_correlation"

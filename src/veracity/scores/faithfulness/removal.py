@@ -34,7 +34,8 @@ class Monotonicity(CurveScore):
 
     The relevance is the attribution with its sign; give maps of magnitudes to order by those. A fall of at most `tolerance` counts as
     none, because of rounding. A step that speaks against the class makes the prediction fall in any order, so nearly every map of a large
-    image gets 0: few and large steps say more.
+    image gets 0: few and large steps say more. The curve begins with the first step, as in AIX360, the toolkit of the paper: y_0, the
+    prediction of the baseline alone, is not compared.
 
     Quantus 0.6.0 adds nothing. It replaces entries of the baseline by the baseline, so every prediction is the same and every map gets 1.
     """
@@ -117,8 +118,8 @@ class IROF(CurveScore):
     the explanation over it. `perturb_baseline` is the sample's mean. Undefined if f(x) is not positive, which a logit may be: read
     probabilities.
 
-    Quantus 0.6.0 leaves out l = 0, does not divide by L, so that images with more superpixels score higher, and its curves of a batch end
-    with a step down to 0 where another image has more superpixels.
+    Quantus 0.6.0 takes the mean over a superpixel, too. It leaves out l = 0, does not divide by L, so that images with more superpixels
+    score higher, and its curves of a batch end with a step down to 0 where another image has more superpixels.
     """
 
     name = "irof"
@@ -186,9 +187,10 @@ class ROAD(Score):
         mean over percentages p of 1[argmax f(x without the p % most relevant positions) = c]
 
     Remove and debias. Removed positions, with all their channels, become a mean of their neighbours plus Gaussian noise of standard
-    deviation `noise`, by one system of linear equations per image, so that the shape of the mask does not give the class away. The removal
-    rates are `percentages` of the positions. The mean over samples is the mean accuracy over these rates; lower is better. With `order`
-    "lerf" the least relevant go first, and higher is better. Undefined for a model without classes. For images (C, H, W) and series (C, T).
+    deviation `noise`, by one system of linear equations per image with the weights of the authors' code, so that the shape of the mask
+    does not give the class away. The removal rates are `percentages` of the positions. The mean over samples is the mean accuracy over
+    these rates; lower is better. With `order` "lerf" the least relevant go first, and higher is better. Undefined for a model without
+    classes. For images (C, H, W) and series (C, T).
 
     Quantus 0.6.0 returns the mean accuracy at each percentage, and raises on images with several channels.
     """
