@@ -27,7 +27,7 @@ from veracity import Audit, Audits, Result
 from veracity.core.errors import InputError, Note, StoreError
 from veracity.perturb import CyclicShift
 from veracity.report.board import boards_of, column
-from veracity.report.leaderboard import Leaderboard, leaderboard, named, variants
+from veracity.report.leaderboard import Leaderboard, leaderboard, named, steps, variants
 from veracity.report.leaderboard_text import latex, markdown
 from veracity.report.rows import ranks
 from veracity.scores import Insertion, MaxSensitivity, RelativeInputStability, Sparseness
@@ -341,3 +341,11 @@ def test_a_real_audit_has_its_controls_apart(tmp_path: Path) -> None:
     assert set(table.loc[~table["control"], "explainer"]) == {"gradient", "saliency"}
     assert board._repr_html_().startswith("<iframe")
     assert str(board) == board.to_markdown()
+
+
+def test_the_bar_moves_forward_to_its_end(tmp_path: Path) -> None:
+    moved: list[int] = []
+    boards_of(two_scores(tmp_path / "run"), "run", steps(lambda number, text="": moved.append(number), 100))
+    assert len(moved) == 9  # seven rows and two scores
+    assert min(moved) >= 0
+    assert sum(moved) == 100
