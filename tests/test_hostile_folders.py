@@ -50,6 +50,8 @@ def commands(folder: Path, other: Path, out: Path, rule: str) -> list[list[objec
         ["show", folder],
         ["show", folder, "--format", "json"],
         ["report", folder, "--out", out],
+        ["leaderboard", folder, "--out", out.with_name("board.html")],
+        ["leaderboard", folder, "--format", "latex"],
         ["gate", folder, "--require", rule],
         ["diff", other, folder],
         ["advise", folder, "--no-measure", "--workers", 1],
@@ -78,6 +80,7 @@ def test_a_bad_audit_is_refused_in_one_sentence(
             assert len(said.strip().splitlines()) == 1, said
             assert len(said) < 1000
     assert not (tmp_path / "report.html").exists()
+    assert not (tmp_path / "board.html").exists()
 
 
 @pytest.mark.parametrize("kind", ORBIT_REFUSED)
@@ -103,9 +106,9 @@ def test_what_a_folder_names_is_not_run_and_what_it_says_is_only_text(
         check_untouched(folder)
         assert code == (2 if command[0] == "advise" else 0), (command, said)
         assert ESCAPES[0] not in said.replace("\x1b[1;31m", "").replace("\x1b[0m", "")
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert SCRIPT not in page
-    assert "<script>alert" not in page
+    for page in (tmp_path / "report.html", tmp_path / "board.html"):
+        assert SCRIPT not in page.read_text(encoding="utf-8")
+        assert "<script>alert" not in page.read_text(encoding="utf-8")
     assert (tmp_path / "victim.html").read_text() == "mine"
     assert not (tmp_path / "bad" / "tripped").exists()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,13 +23,12 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.folder import RUN
 from veracity.engine.store.manifest import MANIFEST, Kind
 from veracity.engine.store.records import printable
+from veracity.engine.store.search import run_folders
 from veracity.engine.store.state import Progress
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
 from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
 
-DEPTH = 3
-"""How many levels below the directory are searched for run folders."""
 REPORT = "report.html"
 STUDY, DAMAGED = "report", "damaged"
 """Kinds of the interface beside audits and orbits: a study is shown by its report."""
@@ -75,7 +74,7 @@ class Run:
 
 
 class Runs:
-    """The run folders in a directory; one keeps its number as long as the server lives, and later ones follow."""
+    """The run folders in a directory, the runs of studies too; one keeps its number as long as the server lives, and later ones follow."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
@@ -90,7 +89,7 @@ class Runs:
     def all(self) -> list[Run]:
         """Every run there is now, by path."""
         with self._lock:
-            folders = sorted(self._search(self.directory, DEPTH))
+            folders = sorted(run_folders(self.directory, lambda folder: self._describe(folder)[0] == STUDY))
             for folder in folders:
                 self._ids.setdefault(folder, str(len(self._ids)))
             return [self._run(folder) for folder in folders]
@@ -100,16 +99,6 @@ class Runs:
         with self._lock:
             folder = next((path for path, known in self._ids.items() if known == number), None)
             return self._run(folder) if folder is not None and folder.is_dir() else None
-
-    def _search(self, folder: Path, depth: int) -> Iterator[Path]:
-        """Run folders at or below a folder. The runs of a study are listed too; what else lies in a run is its own. No link is followed."""
-        if os.path.lexists(folder / MANIFEST):
-            yield folder
-            if self._describe(folder)[0] != STUDY:
-                return
-        for inner in entries(folder) if depth else ():
-            if os.path.isdir(inner) and not os.path.islink(inner) and not inner.name.startswith("."):
-                yield from self._search(inner, depth - 1)
 
     def _describe(self, folder: Path) -> Description:
         """What a folder says of itself; read again only where that has changed."""
@@ -125,14 +114,6 @@ class Runs:
         title, created = str(about.get("title") or path), None if about.get("created") is None else str(about["created"])
         number = self._ids[folder]
         return Run(id=number, kind=kind, title=title, created=created, folder=folder, path=path, about=about, why=printable(why))
-
-
-def entries(folder: Path) -> list[Path]:
-    """What lies in a folder; nothing where it may not be looked into."""
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
 
 
 def stamp(folder: Path, *names: str) -> tuple[int, ...]:

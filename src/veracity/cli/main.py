@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
     measure.demo, measure.audit, measure.recipe, measure.scan, measure.advise,
-    read.show, read.report, read.join, read.gate, read.diff, catalogue.ls,
+    read.show, read.report, read.leaderboard, read.join, read.gate, read.diff, catalogue.ls,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)

@@ -1,4 +1,4 @@
-"""Commands that read a folder: show, report, join, gate, diff, app."""
+"""Commands that read folders: show, report, leaderboard, join, gate, diff, app."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,6 +70,44 @@ def report(
         raise SpecError("--samples is for orbits: every other report holds what was measured of all samples.")
     else:
         written = result.save_report(target)
+    typer.echo(f"{written} written")
+
+
+class BoardFormat(StrEnum):
+    """How to write a leaderboard."""
+
+    PAGE = "page"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+
+
+SUFFIXES = {".md": BoardFormat.MARKDOWN, ".tex": BoardFormat.LATEX, ".csv": BoardFormat.CSV}
+"""The format of a leaderboard by the end of its file's name; any other is a page."""
+
+
+def leaderboard(
+    folders: list[str] = typer.Argument(metavar="DIR", help="Run folders, or folders that hold some."),
+    out: Path | None = typer.Option(None, help="The file, such as leaderboard.html; without one, the tables are printed."),
+    format: BoardFormat | None = typer.Option(None, help="By default what the file's name says; without a file, markdown."),
+) -> None:
+    """Rank the explainers of all audits in some folders: a page that can be sorted, or tables. Ties are shown as ties."""
+    chosen = format or (BoardFormat.MARKDOWN if out is None else SUFFIXES.get(out.suffix.lower(), BoardFormat.PAGE))
+    if chosen is BoardFormat.PAGE and out is None:
+        raise SpecError("A page needs a file: add --out leaderboard.html, or ask for --format markdown, latex or csv.")
+    from veracity.report.leaderboard import leaderboard as read
+    from veracity.results.pages import save_text
+
+    board = read(folders)
+    texts: dict[BoardFormat, Callable[[], str]] = {
+        BoardFormat.MARKDOWN: board.to_markdown,
+        BoardFormat.LATEX: board.to_latex,
+        BoardFormat.CSV: lambda: str(board.table().to_csv(index=False)),
+    }
+    if out is None:
+        typer.echo(texts[chosen](), nl=False)
+        return
+    written = board.save_page(out) if chosen is BoardFormat.PAGE else save_text(texts[chosen], out)
     typer.echo(f"{written} written")
 
 

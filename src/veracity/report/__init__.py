@@ -10,6 +10,7 @@ from veracity.core.lazy import lazy
 
 if TYPE_CHECKING:
     from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
+    from veracity.report.leaderboard import Leaderboard
     from veracity.report.page import render
     from veracity.report.reading import RunReading
     from veracity.report.registered import Renderer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -31,10 +33,14 @@ def environment() -> Environment:
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
     made.filters.update(breakable=breakable, capital=capital)
-    style = resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8")
-    made.globals.update(style=Markup(style), say=say, arrows=ARROWS, guidelines=GUIDELINES)
+    made.globals.update(style=Markup(own_file("style.css")), say=say, arrows=ARROWS, guidelines=GUIDELINES)
     made.tests["finite"] = math.isfinite
     return made
+
+
+def own_file(name: str) -> str:
+    """The text of a file of this package."""
+    return resources.files("veracity.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def template(name: str) -> Template:
@@ -46,6 +52,15 @@ def draw(macro: str, *parts: Any) -> Markup:
     """A table or another part of a page, drawn by the macro of that name in `parts.html.j2`."""
     drawn: Markup = getattr(template("parts.html.j2").module, macro)(*parts)
     return drawn
+
+
+def csp_hash(text: str) -> str:
+    """The hash by which a content security policy allows an inline script or style.
+
+    >>> csp_hash("")
+    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
+    """
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def now() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 import pandas as pd
@@ -124,13 +125,52 @@ def differ(row: Row, other: Row, pairs: Pairs) -> bool:
     return pairs.get(frozenset((row.explainer, other.explainer)), False)
 
 
+def beats(row: Row, other: Row, pairs: Pairs) -> bool:
+    """Whether a row is better than another one, and their paired difference excludes zero."""
+    return badness(row) < badness(other) and differ(row, other, pairs)
+
+
 def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
     """Whether paired differences put a row ahead of every other one of its kind, of which there must be some."""
     others = [one for one in rows if one is not row]
-    return bool(others) and all(badness(row) < badness(one) and differ(row, one, pairs) for one in others)
+    return bool(others) and all(beats(row, one, pairs) for one in others)
 
 
 def behind(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
     """Whether paired differences put a row behind every other one of its kind, of which there must be some."""
     others = [one for one in rows if one is not row]
-    return bool(others) and all(badness(one) < badness(row) and differ(row, one, pairs) for one in others)
+    return bool(others) and all(beats(one, row, pairs) for one in others)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The ranks that an explainer may have, `first` to `last`: all those that the explainers ahead of it and behind it leave. It cannot
+    be told apart from those in `tied`.
+    """
+
+    first: int
+    last: int
+    tied: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.first}" if self.first == self.last else f"{self.first}\N{EN DASH}{self.last}"
+
+
+def ranks(rows: Sequence[Row], pairs: Pairs) -> dict[str, Rank]:
+    """The ranks of explainers of one kind by their paired differences; none of a single one, or in the map's own units.
+
+    >>> rows = [Row(model="net", explainer=name, score="s", value=value) for name, value in (("a", 0.9), ("b", 0.8), ("c", 0.1))]
+    >>> found = ranks(rows, {frozenset("ab"): False, frozenset("ac"): True, frozenset("bc"): True})
+    >>> {name: str(rank) for name, rank in found.items()}
+    {'a': '1–2', 'b': '1–2', 'c': '3'}
+    """
+    if len(rows) < 2 or any(row.in_map_units for row in rows):
+        return {}
+    found = {}
+    for row in rows:
+        others = [one for one in rows if one is not row]
+        better = {one.explainer for one in others if beats(one, row, pairs)}
+        worse = {one.explainer for one in others if beats(row, one, pairs)}
+        tied = tuple(one.explainer for one in others if one.explainer not in better | worse)
+        found[row.explainer] = Rank(1 + len(better), len(rows) - len(worse), tied)
+    return found

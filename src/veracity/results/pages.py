@@ -5,6 +5,7 @@ The report registers the renderers, so that results know nothing of how they are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,15 @@ def page_of(kind: str, result: Any, **options: Any) -> str:
 
 def save_page(kind: str, result: Any, path: str | Path, **options: Any) -> Path:
     """Write the page of a result to a file and return the file's path."""
+    return save_text(lambda: page_of(kind, result, **options), path)
+
+
+def save_text(make: Callable[[], str], path: str | Path) -> Path:
+    """Make a text and write it to a file; raises before it is made if the path is a folder."""
     target = Path(path)
     if target.is_dir():
         raise StoreError(f"The report needs a file to write to, not the folder '{target}': give a name such as '{target / 'report.html'}'.")
-    text = page_of(kind, result, **options)
+    text = make()
     try:
         write_whole(target, text.encode())
     except OSError as error:

@@ -151,8 +151,12 @@ class Result:
     @cached_property
     def rows(self) -> list[Row]:
         """The rows of the table; see `Row`."""
+        return with_adjusted(list(self.each_row()))
+
+    def each_row(self) -> Iterator[Row]:
+        """The rows one by one, each read and derived when it is asked for, and without p-values corrected for the others."""
         shown, series = set(self.manifest["scores"]), {(one.model, one.explainer, one.score): one.sound() for one in self.series}
-        return with_adjusted([self._row(whole, series) for whole in self.series if whole.score in shown])
+        return (self._row(whole, series) for whole in self.series if whole.score in shown)
 
     def _row(self, whole: Series, series: Mapping[tuple[str, str, str], Series]) -> Row:
         """One row, from a series with its failed samples and from all series without theirs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from veracity.core.sentences import tell
 from veracity.core.settings import short_repr
 from veracity.orbits import OrbitResult
 from veracity.orbits.reduction import METHODS
-from veracity.report.html import now, render_waiting
+from veracity.report.html import csp_hash, now, render_waiting
 from veracity.report.interactive import answers
 from veracity.report.interactive.packed import plain
 from veracity.report.interactive.subset import Subset
@@ -129,15 +128,6 @@ def once(pattern: str, text: str, put: str) -> str:
     if count != 1:
         raise StoreError("The interface's page is not as it was built: install veracity again.")
     return found
-
-
-def csp_hash(text: str) -> str:
-    """The hash by which a content security policy allows an inline script or style.
-
-    >>> csp_hash("")
-    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
-    """
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def spread_sample(labels: NDArray[np.int64] | None, samples: int, count: int, seed: int = 0) -> NDArray[np.int64]:
