@@ -16,9 +16,11 @@ from veracity import Audit, Result
 from veracity.core.errors import InputError, StoreError
 from veracity.engine import plan, reader
 from veracity.inputs import DatasetInputs
+from veracity.scores import MaxSensitivity
+from veracity.walk import MonteCarlo
 
 
-def audit(inputs: Any, scores: tuple[str, ...] = ("sparseness",), **settings: Any) -> Audit:
+def audit(inputs: Any, scores: tuple[Any, ...] = ("sparseness",), **settings: Any) -> Audit:
     return Audit(
         models=small_net(), inputs=inputs, explainers=["saliency"], scores=list(scores), controls=False, companions=False, **settings
     )
@@ -30,6 +32,7 @@ def block_of(asked: Audit) -> int | None:
 
 def test_blocks_are_doubled_until_there_are_few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = series_inputs(2100)
+    monkeypatch.setattr(plan, "WORK", 0)
     assert block_of(audit(inputs)) == 64  # 33 cells
     monkeypatch.setattr(plan, "CELLS", 20)
     assert block_of(audit(inputs)) == 128  # 17 cells
@@ -41,15 +44,28 @@ def test_blocks_are_doubled_until_there_are_few_cells(monkeypatch: pytest.Monkey
     assert block_of(audit(inputs)) == 64
 
 
-@pytest.mark.parametrize(("samples", "block"), [(10_000, 64), (100_000, 256), (1_000_000, 2048), (100_000_000, 65_536)])
+@pytest.mark.parametrize(("samples", "block"), [(10_000, 512), (100_000, 512), (1_000_000, 2048), (100_000_000, 65_536)])
 def test_a_million_samples_are_some_thousand_files(samples: int, block: int) -> None:
-    """Two cells per block: 157 blocks of 64, 391 of 256, 489 of 2,048; beyond that, blocks have their largest size."""
+    """Two cells per block: 20 blocks of 512, 196 of 512, 489 of 2,048; beyond that, blocks have their largest size."""
     prepared = audit(series_inputs(64), ("sparseness", "complexity")).prepare()
     assert plan.fitting_block(prepared.problem, prepared.budgets, samples) == block
 
 
+def test_blocks_of_little_work_have_more_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(scores: tuple[Any, ...], samples: int) -> int:
+        prepared = audit(series_inputs(64), scores).prepare()
+        return plan.fitting_block(prepared.problem, prepared.budgets, samples)
+
+    assert [of(("sparseness",), samples) for samples in (1000, 1025, 2048, 4096, 8192)] == [64, 128, 256, 512, 512]  # 8 blocks at least
+    assert of((MaxSensitivity(walk=MonteCarlo(draws=20)),), 8192) == 256  # 256 samples of 22 rows
+    assert of((MaxSensitivity(walk=MonteCarlo(draws=100)),), 8192) == 64
+    monkeypatch.setattr(plan, "GROWN", 255 * 12 * 4)
+    assert of(("sparseness",), 8192) == 128
+
+
 def test_a_score_that_is_added_finds_the_same_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = series_inputs(2100)
+    monkeypatch.setattr(plan, "WORK", 0)
     monkeypatch.setattr(plan, "CELLS", 20)
     first = audit(inputs).run(tmp_path / "run", progress=False)
     assert first.manifest["data"]["block"] == 128

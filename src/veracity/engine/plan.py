@@ -28,6 +28,8 @@ LARGEST, SMALL = 1 << 29, 1 << 18
 """The most bytes that the inputs of a block take; and how many they may take on a GPU before its number of samples matters."""
 CELLS, GROWN, MOST_GROWN, LINES = 1024, 1 << 27, 1 << 16, 1 << 22
 """The number of cells above which blocks are doubled; and the most bytes and samples of a block, and lines of a cell, if they are."""
+WORK, FEWEST = 4096, 8
+"""The model rows that a block should need, so that files and checks do not matter; and the number of blocks that is left for workers."""
 ALGORITHMS = 5
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
@@ -185,8 +187,9 @@ def usual_block(problem: Problem, samples: int | None = None) -> int:
 def fitting_block(problem: Problem, budgets: Mapping[str, Budget], samples: int | None = None) -> int:
     """Samples per block for this many samples (None: those of the problem), so that a run has at most some 1,000 cells.
 
-    A cell is a file, and so are its worst pairs and, for several cells, their explanations. A million samples with 20 scores and explainers
-    are 31 blocks of 32,768. Blocks of large images stop growing at 128 MiB.
+    Blocks grow up to 512 samples if a sample needs few model passes, as for scores of localisation. A cell is a file, and so are its worst
+    pairs and, for several cells, their explanations. A million samples with 20 scores and explainers are 31 blocks of 32,768. Blocks of
+    large images stop growing at 128 MiB.
     """
     samples = problem.inputs.size() if samples is None else samples
     size = usual_block(problem, samples)
@@ -195,6 +198,11 @@ def fitting_block(problem: Problem, budgets: Mapping[str, Budget], samples: int 
     first = plan(replace(problem, block=BLOCK), budgets, most=1)
     cells, row = sum(len(job.cells) for job in first), problem.inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
     lines = max((lines_of(cell) for job in first for cell in job.cells), default=1)
+    rows = max((job.cost.forward for job in first), default=1)
+    while (
+        size < GPU_BLOCK and size * rows < WORK and samples >= 2 * size * FEWEST and 2 * size * row <= GROWN and 2 * size * lines <= LINES
+    ):
+        size *= 2
     while cells * -(-samples // size) > CELLS and size < MOST_GROWN and 2 * size * row <= GROWN and 2 * size * lines <= LINES:
         size *= 2
     return size

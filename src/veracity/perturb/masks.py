@@ -315,6 +315,7 @@ class CumulativeMasks(PatchMasks, ABC):
 
     def masks(self, ranks: Tensor, count: Tensor) -> Tensor:
         """Masks (N, units) from the ranks of the units (N, units) and the counts (N, 1)."""
+        count = count.to(ranks)
         chosen = ranks < count
         if self.alone:
             chosen &= ranks >= (count - 1) // (self.features or 1) * (self.features or 1)

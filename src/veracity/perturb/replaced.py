@@ -105,7 +105,8 @@ class RandomValues(RangedSpace, CumulativeMasks):
             if self.range is None:
                 raise SpecError(f"The space '{self.name}' does not know the range of the data yet: call within(low, high).")
             low, high = self.range
-            values = (low + drawn.nan_to_num(0.0) * (high - low)).to(x).reshape(x.shape)
+            values = (drawn * (high - low) + low).to(x).reshape(x.shape)
+            return torch.where(values.isnan(), x, values)
         else:
             values = filling(self.baseline, x)
         return torch.where(drawn.isnan().reshape(x.shape), x, values)
@@ -176,7 +177,7 @@ class LinearImputation(CumulativeMasks):
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
         """The noise (N, d), NaN where the sample stays."""
         elements = elements.to(guide.device)
-        removed = self.spread(guide < elements[:, -1:])
+        removed = self.spread(guide < elements[:, -1:].to(guide))
         return torch.where(removed, elements[:, :-1], torch.nan)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:

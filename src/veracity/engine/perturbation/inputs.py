@@ -25,7 +25,7 @@ from veracity.perturb.compensated import CompensatedShift
 from veracity.perturb.lengths import OwnLength
 
 HELD = 64 << 20
-"""How many bytes of outputs are held at once."""
+"""How many bytes of outputs are held at once; and of elements."""
 TRIED = 4
 """On how many samples, the first of the audit, a copy of a model is compared with the model."""
 
@@ -81,12 +81,13 @@ class RowPerturbation(Perturbation[S]):
 
     def observe_part(self, whole: Ask, place: slice, see: See, number: str) -> None:
         """Some rows of an ask."""
-        ask, block = whole[place], self.block
-        outputs = {} if self.single_pass else self.outputs(ask, number)
+        ask, block, held = whole[place], self.block, dict[tuple[int, int], Tensor]()
+        outputs = {} if self.single_pass else self.outputs(ask, number, held)
 
         def some(part: slice) -> None:
             piece = ask[part]
-            element = self.concrete(piece)
+            known = held.pop((part.start, part.stop), None)
+            element = self.concrete(piece) if known is None else known
             found = {what: value[part] for what, value in outputs.items()}
             targets = self.read_into(piece, element, found)
             pair = self.pair(piece.row.to(block.device), element, Reading(targets, found))
@@ -117,8 +118,8 @@ class RowPerturbation(Perturbation[S]):
             found[Reads.OUTPUT] = self.block.reader.outputs_are.read(found[Reads.SCORES])
         return found[Reads.SCORES].argmax(dim=1) if request.follow else targets
 
-    def outputs(self, ask: Ask, number: str) -> Readings:
-        """The model's outputs for all rows of an ask."""
+    def outputs(self, ask: Ask, number: str, held: dict[tuple[int, int], Tensor]) -> Readings:
+        """The model's outputs for all rows of an ask. Elements are held by their rows for scores to look at, as far as they are small."""
         what, block = self.after & OUTPUTS, self.block
 
         def compute(missing: frozenset[Reads]) -> Readings:
@@ -127,6 +128,8 @@ class RowPerturbation(Perturbation[S]):
             def some(part: slice) -> None:
                 piece = ask[part]
                 element = self.concrete(piece)
+                if not self.explaining and sum(one.nbytes for one in held.values()) + element.nbytes <= HELD:
+                    held[part.start, part.stop] = element
                 x, _ = self.transform(piece, element)
                 parts.append(self.read_outputs(element, x, missing))
                 block.advance(len(piece) * weight(Cost(forward=1)))
