@@ -120,6 +120,17 @@ def test_nothing_is_ranked_in_the_maps_own_units_or_alone_or_while_an_explainer_
     assert found.entries["b"].value == "pending"
 
 
+def test_without_intervals_nobody_is_ranked(tmp_path: Path) -> None:
+    observed = [Observed(model="net", explainer=name, score=HIGHER, values=[value]) for name, value in (("a", 0.9), ("b", 0.1))]
+    stored(tmp_path / "run", {HIGHER: Sparseness()}, observed)
+    board = leaderboard(tmp_path)
+    assert entries(board, HIGHER) == {"a": "None", "b": "None"}
+    assert board.boards[0].columns[0].unranked == "not ranked: paired differences have no intervals"
+    assert board.tallies == ()
+    assert "0.900 (no interval), n 1" in board.to_markdown()
+    assert "0.900" in page(board, tmp_path)
+
+
 def test_an_explainer_that_was_not_compared_has_no_rank(tmp_path: Path) -> None:
     rows = [row(name, 1.0, score="s") for name in ("a", "b", "partly failed")]
     differences = pd.DataFrame([{"model": rows[0].model, "first": "a", "second": "b", "low": -0.1, "high": 0.9, "differs": False}])

@@ -22,6 +22,7 @@ NOT_RANKED = {
     "units": "in each map's own units, which explainers cannot be compared in",
     "pending": "not ranked while an explainer is pending",
     "alone": "not ranked: nothing to compare with",
+    "untold": "not ranked: paired differences have no intervals",
 }
 """Why a score ranks nobody."""
 
@@ -46,7 +47,9 @@ class Entry:
         """The interval in words; of a pending one, how far it is."""
         if self.row.pending:
             return self.row.so_far(self.digits)
-        return self.row.ends(self.digits) if self.row.defined else ""
+        if not self.row.defined:
+            return ""
+        return "no interval" if math.isnan(self.row.low) or math.isnan(self.row.high) else self.row.ends(self.digits)
 
     @property
     def chance(self) -> str:
@@ -160,11 +163,10 @@ def column(rows: Sequence[Row], differences: pd.DataFrame | None) -> Column:
         elif any(row.pending for row in mine):
             reasons.add("pending")
         else:
-            here = differences[differences["model"] == rows[0].model]
-            compared = {*here["first"], *here["second"]}
-            known = [row for row in mine if row.defined and row.explainer in compared]
-            placed |= ranks(known, pairs_of(differences, rows[0].model))
-            reasons.add("" if len(known) > 1 else "alone")
+            pairs = pairs_of(differences, rows[0].model)
+            known = [row for row in mine if row.defined and any(row.explainer in pair for pair in pairs)]
+            placed |= ranks(known, pairs)
+            reasons.add("alone" if sum(row.defined for row in mine) < 2 else "untold")
     entries = {row.explainer: Entry(row=row, digits=digits, rank=placed.get(row.explainer)) for row in rows}
     unranked = "" if placed else NOT_RANKED.get(next((reason for reason in NOT_RANKED if reason in reasons), ""), "")
     first = rows[0]
