@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 OURS = "veracity_papers."
 
 
-PAPERS = ("Crabbé", "Hedström", "Huang", "Fel", "Zhao", "Abnar", "Almeida", "Helber", "Socher", "Becker")
+PAPERS = ("Crabbé", "Hedström", "Huang", "Fel", "Zhao", "Abnar", "Almeida", "Helber", "Socher", "Becker", "Luo")
 
 
 def installed(group: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from veracity.core.dense_targets import Continuation, Segmentation, Token
     from veracity.core.errors import VeracityError
     from veracity.core.explainers import Explainer
-    from veracity.core.graphs import GraphInputs
+    from veracity.core.graphs import EdgeInputs, GraphInputs, NodeInputs
     from veracity.core.inputs import TokenInputs
     from veracity.core.measures import Measure
     from veracity.core.scores import Score

@@ -73,6 +73,7 @@ from veracity.engine.resolve import (
     class_names,
     labelled,
     named_labels,
+    of_own_lengths,
     prepare_explainer,
     usual_rows,
     with_own_controls,
@@ -198,7 +199,7 @@ class Audit:
     models       {"name": model}, or one model: a torch module, a function on arrays, a fitted estimator or Pipeline, an XGBoost or LightGBM
                  model, the path of an ONNX file, a transformers pipeline; a CrossTrained is trained once for each fold of the data
     inputs       an array (samples, ...), a DataFrame, a list of samples, arrays by name, graphs (PyG's Data in a list, or Batch), an Inputs
-                 such as TextInputs, TableInputs, ImageInputs; or a dataset, which is read by blocks (see DatasetInputs)
+                 such as TextInputs, TableInputs, ImageInputs, EdgeInputs; or a dataset, which is read by blocks (see DatasetInputs)
     targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify;
                  0 or 1 for each of several labels (samples, K); the class of every pixel (samples, H, W)
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}; by default
@@ -219,7 +220,8 @@ class Audit:
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
     truth        masks (samples, H, W) of the positions that maps should point to, True and False or 1 and 0, for scores of localisation; of
                  the shape of the inputs, or without channels; samples with None in a list, or with an empty mask, are undefined;
-                 or veracity.inputs.Boxes of images, or veracity.inputs.RelevantFeatures of a table
+                 or veracity.inputs.Boxes of images, or veracity.inputs.RelevantFeatures of a table;
+                 of EdgeInputs, NodeInputs and TextInputs a list with one True or False for each edge, node, or word of a sample
     precision    "float32", or "tf32" for products and convolutions on a GPU: faster, coarser, and checked on 16 samples in float32
     outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
                  not be recognised by themselves
@@ -289,7 +291,7 @@ class Audit:
     @cached_property
     def masks(self) -> Tensor | None:
         """The ground truth as booleans (samples, ...), with the axes of a sample; None if there is none."""
-        return as_truth(self.truth, self.data.shape, self.data.size(), lambda: features_of(self.data))
+        return as_truth(of_own_lengths(self.truth, self.data), self.data.shape, self.data.size(), lambda: features_of(self.data))
 
     @property
     def late_labels(self) -> bool:

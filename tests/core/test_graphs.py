@@ -138,18 +138,3 @@ def test_graphs_in_tensors_are_looked_at() -> None:
         GraphInputs(good.values, good.mask.float(), good.edges)
     with pytest.raises(InputError, match=r"edges \(N, E, 2\)"):
         GraphInputs(good.values, good.mask, good.edges[..., 0])
-
-
-def test_a_model_of_data_is_refused_what_it_would_miss() -> None:
-    class OfData(Passing):
-        def forward(self, data: Any) -> Tensor:  # type: ignore[override]
-            return super().forward(data.x, data.edge_index, data.batch)
-
-    listed = graphs()
-    for graph in listed:
-        graph.edge_attr = torch.ones(1)  # type: ignore[attr-defined]
-    inputs = GraphInputs.of(listed)
-    assert inputs.unseen == ("edge_attr",)
-    inputs.adapt(Passing())
-    with pytest.raises(InputError, match="may read its edge_attr"):
-        inputs.adapt(OfData())

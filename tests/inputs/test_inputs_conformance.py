@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from graph_nets import Weighed, graphs
 from inputs.test_several import Network, parts
 from models.onnx_files import small_network
 from text_models import TEXTS, text_model, tokenizer
-from veracity import GraphInputs
+from veracity import EdgeInputs, GraphInputs, NodeInputs
 from veracity.core.inputs import FirstSamples, Inputs, SelectedSamples, TensorInputs, TokenInputs
 from veracity.inputs import DatasetInputs, ImageInputs, Scaling, SeveralInputs, TableInputs, TextInputs
 from veracity.models import as_model
@@ -119,6 +120,21 @@ class TestGraphs(InputsConformance):
 
     def model(self) -> nn.Module:
         return Pooled()
+
+
+class TestEdges(InputsConformance):
+    def inputs(self) -> Inputs:
+        pytest.importorskip("torch_geometric")
+        return EdgeInputs.of(graphs(edge_attr=1, pos=3))
+
+    def model(self) -> nn.Module:
+        return Weighed().eval()
+
+
+class TestNodes(TestEdges):
+    def inputs(self) -> Inputs:
+        pytest.importorskip("torch_geometric")
+        return NodeInputs.of(graphs(edge_attr=1, pos=3))
 
 
 class TestSeveral(InputsConformance):

@@ -337,7 +337,7 @@ def test_a_symmetry_that_moves_gates_alone_is_refused():
 def test_a_baseline_that_changes_nothing_is_refused(baseline):
     scores = [FaithfulnessCorrelation(nr_runs=4, perturb_baseline=baseline)]
     asked = Audit(models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], scores=scores)
-    with pytest.raises(SpecError, match=f"The baseline '{baseline}' .* changes nothing in texts"):
+    with pytest.raises(SpecError, match=f"The baseline '{baseline}' .* changes nothing in texts and graphs"):
         asked.prepare()
 
 

@@ -20,6 +20,8 @@ STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
 """Of cross-trained models alone: tests/scores/test_stability_audit.py."""
 REFITS = {"refit_gef"}
 """Of estimators alone: tests/engine/test_refits.py."""
+GATES = {"fidelity_plus", "fidelity_minus", "characterisation", "unfaithfulness"}
+"""Of edges, nodes and words: tests/scores/test_fidelity.py."""
 SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "model_equivariance", "action_floor"}
 
 WORST = ("sol_f_hat", "sol_f_tilde", "worst_loss")
@@ -73,7 +75,7 @@ def settings(name: str) -> dict[str, object]:
 
 
 def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
-    names = [name for name in SCORES if name not in SYMMETRY | STABILITY | REFITS and type(SCORES[name]).__module__ != __name__]
+    names = [name for name in SCORES if name not in SYMMETRY | STABILITY | REFITS | GATES and type(SCORES[name]).__module__ != __name__]
     scores = [settings(name) for name in names]
     given = {
         "models": classifier(),
@@ -114,7 +116,7 @@ def test_a_neuron_may_be_explained(tmp_path: Path) -> None:
     assert result.table()["value"].between(-1, 1).all()
 
 
-@pytest.mark.parametrize("name", sorted(name for name in SCORES if name not in SYMMETRY | STABILITY))
+@pytest.mark.parametrize("name", sorted(name for name in SCORES if name not in SYMMETRY | STABILITY | GATES))
 def test_maps_without_an_explainer_serve_the_scores_that_explain_nothing_anew(tmp_path: Path, name: str) -> None:
     score = SCORES.build(settings(name))
     audit = Audit(

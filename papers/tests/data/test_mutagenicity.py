@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
 from veracity_papers.data import files
-from veracity_papers.data.mutagenicity import ATOMS, Graphs, members, mutagenicity, read, toxicophores
+from veracity_papers.data.mutagenicity import ATOMS, Graphs, members, mutagenicity, mutagenicity_motifs, read, toxicophores
 
 NAME = "mutagenicity/Mutagenicity.zip"
 real = pytest.mark.skipif(files.locate(NAME) is None, reason="needs the molecules")
@@ -167,3 +167,32 @@ def test_the_molecules_that_are_loaded_are_those_of_the_split() -> None:
         "azo": 10,
         "nitro": 72,
     }
+
+
+def test_marked_edges_are_padded_as_the_graphs_are() -> None:
+    graphs = collection(MOLECULES)
+    marked = np.arange(len(graphs.edges)) % 2 == 0
+    padded, found = graphs.padded(np.array([2, 1]), len(ATOMS)), graphs.padded_edges(np.array([2, 1]), marked)
+    assert found.shape == padded.edges.shape[:2]
+    for row, number in enumerate((2, 1)):
+        of_graph = marked[graphs.graph_of_node[graphs.edges[:, 0]] == number]
+        assert found[row, : len(of_graph)].tolist() == of_graph.tolist()
+        assert not found[row, len(of_graph) :].any()
+
+
+@real
+def test_motifs_are_bonds_of_nitrogen_with_oxygen_or_hydrogen_in_both_directions() -> None:
+    data, truth = mutagenicity_motifs()
+    assert len(data) == 199
+    assert bool((data.labels == 0).all())
+    assert int(truth.sum()) == 1148
+    kinds = data.inputs.take(torch.arange(199)).values.argmax(-1)
+    _, edges = data.inputs.take(torch.arange(199)).structure
+    for row in range(199):
+        ends = edges[row, truth[row]]
+        pairs = {tuple(pair) for pair in ends.tolist()}
+        assert pairs == {(b, a) for a, b in pairs}
+        assert {frozenset(ATOMS[int(kinds[row, end])] for end in pair) for pair in pairs} <= {frozenset("NO"), frozenset("NH")}
+    together, alone = mutagenicity_motifs(("test",))[0], members(4337)
+    assert len(together) < len(data)
+    assert not set(alone["test"]) & set(alone["train"])

@@ -177,7 +177,7 @@ def audit_tables(result: Result) -> Iterator[Table]:
         plain = not (rows[0].pooled or rows[0].searched)
         table = score_table(f"{model}: {score}", rows, {**(beside if plain else {}), **published}, ranked=not (plain and units))
         table.note(
-            *(undefined_sentences(rows) if rows[0].pooled else ()),
+            *(undefined_sentences(rows) if any(row.pairs_same is not None for row in rows) else ()),
             *failure_sentences(rows),
             tell("table.units", explainers=len(rows)) if units else "",
             *remarks(rows),
@@ -260,7 +260,7 @@ def score_table(title: str, rows: Sequence[Row], beside: Mapping[str, str], left
         sets = pd.DataFrame([set_columns(row) for row in rows]).drop(columns="null")
         columns |= {str(heading): list(sets[heading]) for heading in sets if (sets[heading] != "").any()}
         beside = beside if "p" in columns else {"random": "random_control", **beside}
-    elif not first.searched:
+    if not first.searched and "S=" not in columns:
         counts = {"n": "n", "undefined": "undefined", "failed": "samples_failed"}
         found = {heading: [getattr(row, name) for row in rows] for heading, name in counts.items()}
         columns |= {heading: list(map(str, count)) for heading, count in found.items() if heading == "n" or any(count)}

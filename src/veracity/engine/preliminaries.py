@@ -383,8 +383,11 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(LEARNT, key)
     if learnt is None:
         module, first = problem.models[name].module, problem.inputs.take(torch.arange(1))
-        guard = Guard(label, explainer, module, first.to(device_of(module)))
-        with evaluating(module), seeded(problem.seed, gpus_in_use()), guard.watching():
+        with (
+            evaluating(module),
+            seeded(problem.seed, gpus_in_use()),
+            Guard(label, explainer, module, first.to(device_of(module))).watching(),
+        ):
             learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context()))
         folder.write_tensors(LEARNT, key, dict(learnt))
     if explainer.shown is not None:

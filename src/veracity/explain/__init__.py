@@ -39,7 +39,7 @@ from veracity.explain.gradients import (
     Saliency,
     SmoothGrad,
 )
-from veracity.explain.graph_explainer import GraphExplainer
+from veracity.explain.graph_explainer import GraphExplainer, TrainedGraphExplainer
 from veracity.explain.importances import Importances, PermutationImportance
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
 from veracity.explain.language_model import LanguageModel

@@ -72,7 +72,7 @@ def from_library(value: Any) -> Explainer | None:
     if is_shap(value):
         return ShapObject(explainer=value)
     if GraphExplainer.accepts(value):
-        return GraphExplainer(explainer=value)
+        return GraphExplainer.of(value)
     if CamObject.accepts(value):
         return CamObject(cam=value)
     return None

@@ -135,8 +135,8 @@ def within_samples(space: InputSpace, floor: float | None, padded: bool) -> Inpu
     if floor is not None and isinstance(space, Masks) and isinstance(space.baseline, str):
         if space.baseline not in ("black", *space.own_baselines):
             raise SpecError(
-                f"The baseline '{space.baseline}' of the space '{space.name}' changes nothing in texts, whose values are gates of 1: leave "
-                "it out, or give a number from 0 (the word is removed) to 1."
+                f"The baseline '{space.baseline}' of the space '{space.name}' changes nothing in texts and graphs, whose values are gates "
+                "of 1: leave it out, or give a number from 0 (the word or edge is removed) to 1."
             )
         space = replace(space, baseline=floor)
     fits = isinstance(space, Masks) or hasattr(space, "noise_for")

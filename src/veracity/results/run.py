@@ -440,11 +440,11 @@ class Result:
         return self._known[key]
 
     def _beside(self, one: Series) -> dict[str, Any]:
-        """The sizes of the sets and the null of a pooled score."""
+        """The sizes of the sets, if it compares sets, and the null of a pooled score."""
         if not self.pools(one.score) or not len(one.samples) or one.pending:
             return {}
         found = self._pooled(one)
-        same, differ = found.sizes
+        same, differ = found.sizes or (None, None)
         return {
             "pairs_same": same,
             "pairs_differ": differ,

@@ -199,7 +199,7 @@ def as_text(rows: Sequence[Row]) -> str:
         )
     if any(row.pooled for row in rows):
         beside = [set_columns(row) if row.pooled else {} for row in rows]
-        names = dict.fromkeys(name for record in beside for name in record)
+        names = dict.fromkeys(name for record in beside for name, text in record.items() if text)
         shown = shown.assign(**{name: [record.get(name, "") for record in beside] for name in names})
     unseen = table["unseen"].where(table["state"] != State.PENDING)
     if unseen.notna().any():

@@ -36,6 +36,7 @@ from veracity.scores.faithfulness import (
     TauLOO,
 )
 from veracity.scores.faithfulness.masked import ModelFaithfulness
+from veracity.scores.fidelity import Characterisation, FidelityMinus, FidelityPlus, PartScore, Unfaithfulness
 from veracity.scores.gef import GEF, FastGEF, InputAlignment, PublicFastGEF, PublicGEF, RefitGEF
 from veracity.scores.input_invariance import InputInvariance
 from veracity.scores.localisation import (

@@ -16,6 +16,7 @@ from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after, r
 from veracity.core.settings import Checking, check_value
 from veracity.core.spaces import TrainingSpace, WeightSpace
 from veracity.core.walks import Search
+from veracity.perturb.parts import ExplainedPart
 from veracity.scores.stability import StabilityScore
 from veracity.scores.symmetry import SymmetryScore
 from veracity.walk import MonteCarlo
@@ -113,6 +114,7 @@ class Needs:
     training   models that are trained again
     truth      masks of the positions that explanations should point to
     searches   a search, which follows gradients where there are any
+    gates      edges, nodes or words that can be removed
     """
 
     maps: bool
@@ -123,6 +125,7 @@ class Needs:
     training: bool
     searches: bool
     truth: bool = False
+    gates: bool = False
 
     def words(self) -> list[str]:
         """Each need in words."""
@@ -135,6 +138,7 @@ class Needs:
             "models trained again: models=CrossTrained(...)": self.training,
             "gradients, as far as there are any, for its search": self.searches,
             "the ground truth: Audit(truth=...)": self.truth,
+            "inputs with gates: EdgeInputs, NodeInputs or TextInputs": self.gates,
         }
         return [word for word, needed in every.items() if needed]
 
@@ -147,7 +151,7 @@ def needs(score: Score, explainer: Explainer) -> Needs:
     walks: list[Any] = []
     if not symmetry:
         for one in (None, explainer):
-            subject = Subject("model", one, shape, layers=("first", "middle", "last"), folds=2)
+            subject = Subject("model", one, shape, layers=("first", "middle", "last"), folds=2, floor=0.0)
             for request in score.for_subject(subject).requests(subject, Defaults(None, MonteCarlo())):
                 spaces.append(request.space)
                 walks.append(request.walk)
@@ -160,4 +164,5 @@ def needs(score: Score, explainer: Explainer) -> Needs:
         training=isinstance(score, StabilityScore) or any(isinstance(space, TrainingSpace) for space in spaces),
         searches=any(isinstance(walk, Search) and walk.follows_slopes for walk in walks),
         truth=Reads.TRUTH in read,
+        gates=any(isinstance(space, ExplainedPart) for space in spaces),
     )

@@ -9,4 +9,4 @@ from veracity.engine.resolve.scores import Scores, all_scores, check_asked
 from veracity.engine.resolve.settings import as_about, as_outputs, as_whole
 from veracity.engine.resolve.symmetry import as_space, as_walk, check_structure
 from veracity.engine.resolve.training import as_checkpoint, as_checkpoints, as_training
-from veracity.engine.resolve.truth import SelectedMasks, as_truth
+from veracity.engine.resolve.truth import SelectedMasks, as_truth, of_own_lengths

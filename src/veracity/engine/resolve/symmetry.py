@@ -8,7 +8,8 @@ import torch
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.fingerprint.origin import in_this_package
-from veracity.core.inputs import Inputs, Signals, words_of
+from veracity.core.graphs import GraphGates
+from veracity.core.inputs import Inputs, Signals, whole, words_of
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, WALKS
 from veracity.core.settings import short_repr
@@ -59,10 +60,13 @@ def check_structure(space: InputSpace, inputs: Inputs) -> None:
         return
     if not signals.structure:
         return
-    if signals.present is not None and not isinstance(space, GraphSpace) and space.moves_frame:
-        raise InputError(
-            f"The symmetry '{space.name}' would move the gates of a text and leave its words in place: use TokenPermutations()."
+    graphs = isinstance(whole(inputs), GraphGates)
+    if signals.present is not None and (graphs or not isinstance(space, GraphSpace)) and space.moves_frame:
+        what, fix = (
+            ("graph", "explain node features, with inputs=GraphInputs.of(graphs)") if graphs else ("text", "use TokenPermutations()")
         )
+        rest = "edges and nodes" if graphs else "words"
+        raise InputError(f"The symmetry '{space.name}' would move the gates of a {what} and leave its {rest} in place: {fix}.")
     marked = torch.arange(inputs.shape[0]) == torch.arange(8)[:, None] % inputs.shape[0]
     values = marked.double().reshape(8, -1, *[1] * (len(inputs.shape) - 1)).expand(8, *inputs.shape)
     probe = Signals(values, signals.structure)

@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs
+from veracity.core.graphs import GraphGates, GraphInputs
+from veracity.core.inputs import Inputs, whole
 from veracity.core.settings import short_repr
 from veracity.core.training import Checkpoint, Training, check_checkpoint
 from veracity.engine.resolve.inputs import as_tensor, class_places, training_frame
@@ -24,7 +25,7 @@ from veracity.inputs.tables import table_of
 def as_training(training: Any, concepts: Any, classes: Sequence[Any] | None = None, inputs: Inputs | None = None) -> Training | None:
     """Training examples and their labels as a pair or a Training, with the concepts that they show.
 
-    A table is coded like the table of the audited `inputs`.
+    A table is coded like the table of the audited `inputs`, and graphs get gates if those have any.
     """
     if concepts is not None and not isinstance(concepts, Mapping):
         raise InputError(f"The concepts are {{'name': which training examples show it}}, not {type(concepts).__name__}.")
@@ -36,6 +37,8 @@ def as_training(training: Any, concepts: Any, classes: Sequence[Any] | None = No
     table, frame = None if inputs is None else table_of(inputs), training_frame(training)
     if table is not None and frame is not None:
         found = replace(found, inputs=table.like(frame, "training set"))
+    if isinstance(gates := whole(inputs), GraphGates) and isinstance(found.inputs, GraphInputs):
+        found = replace(found, inputs=type(gates)(found.inputs))
     given = {**found.concepts, **(concepts or {})}
     return replace(found, concepts={name: as_concept(name, one, found) for name, one in given.items()})
 

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.features import Features
+from veracity.core.inputs import Inputs, whole
 from veracity.engine.resolve.inputs import as_tensor
 from veracity.inputs.truth import Boxes, RelevantFeatures
 
@@ -69,3 +70,35 @@ def as_truth(given: Any, shape: Size, size: int, features: Callable[[], Features
     if not bool(masks.any()):
         raise InputError("Every mask of the truth is empty: mark the positions that an explanation should point to.")
     return masks
+
+
+def of_own_lengths(given: Any, inputs: Inputs) -> Any:
+    """A truth with as many numbers per sample as it has edges, nodes or words, padded with False; anything else as it is given.
+
+    A truth that is padded already may mark nothing beyond a sample's own length.
+    """
+    if (
+        given is None
+        or isinstance(given, SelectedMasks)
+        or len(inputs.shape) != 1
+        or not isinstance(given, (list, tuple, Tensor, np.ndarray))
+    ):
+        return given
+    present = inputs.take(torch.arange(inputs.size())).present
+    if present is None:
+        return given
+    if len(given) != len(present):
+        raise InputError(f"The truth has {len(given)} masks for {len(present)} inputs: give one per input, in their order, or None.")
+    unit, padded = str(getattr(whole(inputs), "unit", "value")), torch.zeros(present.shape)
+    for row, (one, exists) in enumerate(zip(given, present, strict=True)):
+        mask = torch.zeros(0) if one is None else as_tensor(one, f"truth of sample {row}")
+        count, found = int(exists.sum()), 0 if mask is None or not mask.ndim else len(mask)
+        whole_row = mask is not None and mask.shape == exists.shape and not bool(mask[~exists].any())
+        if one is not None and (mask is None or mask.ndim != 1 or (found != count and not whole_row)):
+            raise InputError(
+                f"The truth of sample {row} has {found} numbers, but the sample has {count} {unit}s: give True or False for each {unit}, "
+                "in their order, or None if they are not known."
+            )
+        if one is not None and mask is not None:
+            padded[row, exists] = mask[exists].cpu().float() if found != count else mask.cpu().float()
+    return padded

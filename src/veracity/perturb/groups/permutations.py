@@ -118,7 +118,8 @@ class NodePermutations(GraphSpace, Permutations):
     """All orders of a graph's node slots, S_V: rho[g] x(u) = x(g^-1(u)) and rho[g] a(u, v) = a(g^-1(u), g^-1(v)) (Table 4).
 
     Elements (N, V) are g^-1(0) ... g^-1(V - 1), the slots that are read. `act` moves features (N, V, F); `carry` moves the mask of
-    slots that are nodes (N, V) and the ends of edges (N, E, 2), where -1 stands for no edge. All orders of a graph's own nodes are
+    slots that are nodes (N, V) with the fields of nodes before it, and the ends of edges (N, E, 2), where -1 stands for no edge; fields of
+    edges after them stay. All orders of a graph's own nodes are
     equally likely, however many slots are empty.
 
     >>> graphs = NodePermutations().fit(torch.Size([3, 1]))
@@ -132,21 +133,34 @@ class NodePermutations(GraphSpace, Permutations):
 
     axis: int | None = -2
 
+    def fit(self, shape: Size) -> Self:
+        """The permutations of the slots of graphs of this shape."""
+        if len(shape) < 2:
+            raise InputError(
+                f"{describe(self)} moves node features, but one sample has shape {tuple(shape)}, such as gates of edges: pass "
+                "inputs=GraphInputs.of(graphs)."
+            )
+        return super().fit(shape)
+
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """N permutations move the mask (N, V) and rename the ends of the edges (N, E, 2), if there are any."""
+        """N permutations move the mask (N, V) with what comes before it, and rename the ends of the edges (N, E, 2), if there are any."""
         if not structure:
             return structure
         shapes = [tuple(part.shape) for part in structure]
         count, slots = elements.shape
-        if len(shapes) != 2 or shapes[0] != (count, slots) or len(shapes[1]) != 3 or shapes[1][::2] != (count, 2):
+        at = next((place for place, part in enumerate(structure[:-1]) if part.dtype is torch.bool), 0)  # after the fields of nodes
+        ends = shapes[at + 1 : at + 2]
+        if shapes[at] != (count, slots) or not ends or len(ends[0]) != 3 or ends[0][::2] != (count, 2):
             raise InputError(
                 f"{describe(self)} needs graphs with a mask of shape ({count}, {slots}) and edges of shape ({count}, edges, 2), but the "
                 f"structure has shapes {shapes}: build the inputs with GraphInputs."
             )
-        mask, edges = structure
+        mask, edges = structure[at : at + 2]
         place = self.inverse(elements).to(edges.device)
         renamed = place.gather(1, edges.clamp(min=0).flatten(1)).reshape(edges.shape)
-        return mask.gather(1, elements.to(mask.device)), torch.where(edges < 0, edges, renamed)
+        row, slot = torch.arange(count, device=mask.device)[:, None], elements.to(mask.device)
+        nodes = (part[row, slot] for part in (*structure[:at], mask))
+        return *nodes, torch.where(edges < 0, edges, renamed), *structure[at + 2 :]
 
 
 @GROUPS.add
