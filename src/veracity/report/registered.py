@@ -39,3 +39,4 @@ RENDERERS.add(Renderer(Kind.ORBITS, partial(render_later, "interactive.offline",
 RENDERERS.add(Renderer(Kind.META, partial(render_later, "meta", "render_meta")))
 RENDERERS.add(Renderer(Kind.DEGRADATION, partial(render_later, "degradation", "render_degradation")))
 RENDERERS.add(Renderer(Kind.DISTANCES, partial(render_later, "distances", "render_distances")))
+RENDERERS.add(Renderer(Kind.EXAMPLES, partial(render_later, "examples", "render_examples")))
