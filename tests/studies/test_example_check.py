@@ -290,6 +290,24 @@ def test_wrong_labels_are_learnt_and_marked(case: Case) -> None:
     assert harm.values.mean() > 0.7
 
 
+def test_harm_without_any_attribution_is_undefined(case: Case) -> None:
+    class Nothing(SameClass):
+        def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+            return torch.full((len(inputs), N), torch.nan)
+
+    for test in (MislabelledHarm(), MislabelledSelf(), ClassDetection(), TailPatch(), ShortcutDetection(), ModelRandomisation()):
+        found = prepared(test, case).measure(Nothing())
+        assert np.isnan(found.values).all()
+        assert np.isnan(found.interval().value)
+
+
+def test_an_empty_folder_has_an_empty_table() -> None:
+    nothing = ExampleResult((), ())
+    assert nothing.table().empty
+    assert nothing.requirements().empty
+    assert str(nothing) == ""
+
+
 def test_merged_classes_are_all_that_the_model_knows(case: Case) -> None:
     test = SubclassDetection(groups=((0, 3), (1, 2)))
     assert test.merged(case.world).tolist() == [0, 1, 1, 0]

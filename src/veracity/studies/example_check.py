@@ -22,6 +22,7 @@ from veracity.core.registry import TRAINERS
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.targets import Outputs, class_numbers
 from veracity.core.training import CrossTrained, Training
+from veracity.engine.crosstrain.folds import MODELS
 from veracity.engine.resolve import as_labels, labelled
 from veracity.engine.resolve.training import as_training
 from veracity.engine.store import RunFolder
@@ -33,11 +34,15 @@ from veracity.statistics.intervals import unseen_share
 from veracity.studies.example_scores import Outcome
 from veracity.studies.example_tests import TESTS, Case, ExampleTest, SameClass, as_tests
 from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
-from veracity.studies.retraining import ATTRIBUTIONS, MODELS, STATES, Retraining, World, classes_of, needs_checkpoints
+from veracity.studies.retraining import ATTRIBUTIONS, STATES, Retraining, World, classes_of, needs_checkpoints
 
 RANDOM, LABELS = RandomExamples.name, SameClass.name
 FEWEST = 2
 STEPS = 1000
+COLUMNS = [
+    *("test", "explainer", "value", "low", "high", "n", "undefined", "unseen"),
+    *("gain", "gain_low", "gain_high", "verdict", "control", "direction"),
+]
 SHOWN = ["explainer", "value", "low", "high", "n", "undefined", "gain", "gain_low", "gain_high", "verdict"]
 
 
@@ -119,7 +124,7 @@ class ExampleResult(StudyResult):
             here = [one for one in self.measured if one.test == about["name"]]
             null = next((one.outcome for one in here if one.explainer == RANDOM and not one.error), None)
             found += [self.row(one, about, null) for one in here]
-        return pd.DataFrame(found)
+        return pd.DataFrame(found, columns=COLUMNS)
 
     def row(self, one: Measured, about: Mapping[str, Any], null: Outcome | None) -> dict[str, Any]:
         """The mean of a test with its interval, and how much better it is than random attributions."""
@@ -128,7 +133,7 @@ class ExampleResult(StudyResult):
         low, high = np.clip([mean["low"], mean["high"]], least, most)
         gain: dict[str, Any] = dict.fromkeys(("gain", "gain_low", "gain_high"), np.nan)
         verdict = ""
-        if null is not None and one.explainer != RANDOM and len(null.values) == len(one.outcome.values):
+        if null is not None and one.explainer != RANDOM and null.comparable(one.outcome):
             sign = 1.0 if about["direction"] == Direction.HIGHER.value else -1.0
             over = one.outcome.minus(null).times(sign).interval(self.confidence)
             gain = {"gain": over.value, "gain_low": over.low, "gain_high": over.high}

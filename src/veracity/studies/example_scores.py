@@ -31,6 +31,10 @@ class Outcome:
     values: Array
     shared: Array
 
+    def comparable(self, other: Outcome) -> bool:
+        """Whether another outcome has as many samples, and a second set of the same size."""
+        return self.values.shape == other.values.shape and self.shared.shape == other.shared.shape
+
     def minus(self, other: Outcome) -> Outcome:
         """The difference of two outcomes of the same samples and the same second set."""
         return Outcome(self.values - other.values, self.shared - other.shared)

@@ -227,7 +227,8 @@ class MislabelledHarm(Mislabelled):
 
     def suspicion(self, models: Retraining, world: World, trained: Trained, explainer: Explainer) -> Array:
         found = models.attributions(world, trained, explainer)
-        return -np.asarray(found[np.isfinite(found).all(axis=1)].mean(axis=0))
+        known = np.isfinite(found).all(axis=1)
+        return -np.asarray(found[known].mean(axis=0)) if known.any() else np.full(found.shape[1], np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
