@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from veracity.report.leaderboard import leaderboard
     from veracity.results import Result
     from veracity.scoring import score
-    from veracity.studies import Audits, DegradationCheck, DistanceCheck, MetaEvaluation, advise, scan
+    from veracity.studies import Audits, DegradationCheck, DistanceCheck, ExampleCheck, MetaEvaluation, advise, scan
     from veracity.trainers import Trainer
 
 __getattr__, __dir__ = lazy(__name__)

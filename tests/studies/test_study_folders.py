@@ -11,9 +11,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from degradation_nets import Fits, blobs
 from small import series_inputs, small_net
 from stored import edit_manifest, signed
-from veracity import Audit, Audits, DegradationCheck, DistanceCheck, MetaEvaluation, scan
+from veracity import Audit, Audits, DegradationCheck, DistanceCheck, ExampleCheck, MetaEvaluation, scan
 from veracity.cli import main
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
@@ -28,6 +29,7 @@ RULES = {
     Kind.DEGRADATION: "p_adjusted<=1",
     Kind.DISTANCES: "trend>=-1",
     Kind.SCAN: "invariance>=-1",
+    Kind.EXAMPLES: "class_detection>=-1",
 }
 
 
@@ -51,6 +53,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, Path]:
     DegradationCheck(model=net, damages=damages, shares=(0.2, 0.5), **both).run(found[Kind.DEGRADATION], progress=False)
     DistanceCheck(distances=["l1", "l2"], steps=8, repeats=2).run(found[Kind.DISTANCES], progress=False)
     scan(net, x, draws=4, folder=found[Kind.SCAN], progress=False)
+    examples, labels = blobs()
+    judged = {"explainers": ["representation_similarity"], "tests": ["class_detection"]}
+    ExampleCheck(fit=Fits(), training=(examples, labels), inputs=examples[:9] + 0.1, targets=labels[:9], **judged).run(
+        found[Kind.EXAMPLES], progress=False
+    )
     return found
 
 

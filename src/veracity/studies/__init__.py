@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from veracity.studies.advice import Advice, advise
     from veracity.studies.degradation import DegradationCheck, DegradationResult
     from veracity.studies.distance_check import DistanceCheck, DistanceResult
+    from veracity.studies.example_check import ExampleCheck, ExampleResult
     from veracity.studies.meta import MetaEvaluation, MetaResult
     from veracity.studies.result import StudyResult, load
     from veracity.studies.several import Audits, JointResult

@@ -21,6 +21,8 @@ from veracity.trainers.training import Augmentation, BestEpoch, as_inputs, held_
 
 Progress = Callable[[int, int, str], object]
 """A function that is called after each epoch with the epochs done, all epochs, and a text with the losses."""
+Keep = Callable[[nn.Module, float], object]
+"""A function that is called after each epoch with the network and its learning rate, to keep checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +84,10 @@ class BaseTrainer(Component, ABC):
 
         return initialised(build, seed)
 
-    def __call__(self, inputs: Tensor | Inputs, targets: Tensor, seed: int, progress: Progress | None = None) -> nn.Module:
-        """Train, and return the network in evaluation mode; `progress` is called after each epoch."""
+    def __call__(
+        self, inputs: Tensor | Inputs, targets: Tensor, seed: int, progress: Progress | None = None, checkpoint: Keep | None = None
+    ) -> nn.Module:
+        """Train, and return the network in evaluation mode; `progress` and `checkpoint` are called after each epoch."""
         self.check()
         data = as_inputs(inputs)
         labels = check_labels(targets, data.size())
@@ -105,7 +109,12 @@ class BaseTrainer(Component, ABC):
                 progress(epoch + 1, self.epochs, f"loss {loss:.4f}" + (f", validation {validation_loss:.4f}" if len(validation) else ""))
             return best.update(validation_loss) if len(validation) else False
 
+        def keep(done: int, rate: float) -> None:
+            if checkpoint is not None and done:
+                checkpoint(self.export(model), rate)
+
         settings: dict[str, Any] = {"epochs": self.epochs, "rate": self.rate, "decay": self.decay, "augment": self.augment}
+        settings |= {} if checkpoint is None else {"checkpoint": keep}
         train(model, data, labels, batch=batch_without_single(len(rows), self.batch), seed=seed, rows=rows, stop=stop, **settings)
         best.restore()
         return self.export(model.to(home).eval())

@@ -64,6 +64,8 @@ RUN, SUMMARY = "run.json", "summary.json"
 CELLS, FAILED = "cells", "failed"
 FOLDERS = (
     "models",
+    "checkpoints",
+    "attributions",
     "cells",
     "packed",
     "packs",

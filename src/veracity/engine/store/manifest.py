@@ -30,6 +30,7 @@ class Kind(StrEnum):
     DEGRADATION = "degradation-check"
     DISTANCES = "distance-check"
     SCAN = "scan"
+    EXAMPLES = "example-check"
 
     @property
     def words(self) -> str:
@@ -54,6 +55,7 @@ WORDS = {
     Kind.DEGRADATION: "a degradation check",
     Kind.DISTANCES: "a distance check",
     Kind.SCAN: "a symmetry scan",
+    Kind.EXAMPLES: "an example check",
 }
 BLOCK = 1 << 16
 """The most samples of one block."""
