@@ -40,12 +40,12 @@ def trainer() -> SmallCNN:
     return SmallCNN(width=8, epochs=8, batch=32, validation=0.0, patience=None, dropout=0.0)
 
 
-def judged(*tests: str | ExampleTest) -> ExampleCheck:
+def judged(*tests: str | ExampleTest, seed: int = 0) -> ExampleCheck:
     """The check of all explainers by example."""
     (x, y), (inputs, targets) = digits("train", padding=0), digits("test", padding=0)
     training = x[:EXAMPLES], y[:EXAMPLES]
     return ExampleCheck(
-        fit=trainer(), training=training, inputs=inputs[:SAMPLES], targets=targets[:SAMPLES], explainers=NAMES, tests=tests
+        fit=trainer(), training=training, inputs=inputs[:SAMPLES], targets=targets[:SAMPLES], explainers=NAMES, tests=tests, seed=seed
     )  # fmt: skip
 
 
@@ -99,13 +99,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judged_examples")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--time", action="store_true", help="print the time over the floor")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of trainings and draws")
+    parser.add_argument("--against", default="random_examples", help="the control that gains are over")
     given = parser.parse_args()
     with quiet():
         if given.time:
             timed(given.folder / "timed")
         else:
             chosen = {LinearDatamodelling.name: LinearDatamodelling(subsets=SUBSETS, seeds=SEEDS), ShortcutDetection.name: SHORTCUT}
-            print(judged(*(chosen.get(name, name) for name in TESTS)).run(given.folder / "digits"))
+            tests = [chosen.get(name, name) for name in TESTS]
+            print(judged(*tests, seed=given.seed).run(given.folder / "digits").against(given.against))
 
 
 if __name__ == "__main__":

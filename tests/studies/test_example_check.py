@@ -15,7 +15,7 @@ from markupsafe import escape
 from torch import Tensor, nn
 
 from veracity import ExampleCheck
-from veracity.core.errors import InputError, Note, VeracityError
+from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Context
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
@@ -299,6 +299,25 @@ def test_harm_without_any_attribution_is_undefined(case: Case) -> None:
         found = prepared(test, case).measure(Nothing())
         assert np.isnan(found.values).all()
         assert np.isnan(found.interval().value)
+
+
+def test_gains_can_be_over_labels_alone(whole: ExampleResult) -> None:
+    over, plain = (one.table().set_index(["test", "explainer"]) for one in (whole.against("same_class"), whole))
+    pd.testing.assert_series_equal(over["value"], plain["value"])
+    both = plain.loc["class_detection"]["value"]
+    assert over.loc[("class_detection", "tracin"), "gain"] == pytest.approx(both["tracin"] - both["same_class"])
+    assert np.isnan(over.loc[("class_detection", "same_class"), "gain"])
+    with pytest.raises(SpecError, match="Did you mean 'same_class'"):
+        whole.against("same_clas")
+
+
+def test_a_check_moves_to_a_device(tmp_path: Path) -> None:
+    trainer = Trainer(network=lambda shape, classes: nn.Linear(shape[0], classes), epochs=3, rate=0.1, validation=0.0)
+    given = ExampleCheck(**settings(fit=trainer, build=None, tests=["class_detection"]))
+    moved = given.on("cpu")
+    assert (moved.device, moved.fit.device, given.device) == ("cpu", "cpu", None)
+    tables = [one.run(tmp_path / name, progress=False).table() for name, one in (("a", given), ("b", moved))]
+    pd.testing.assert_frame_equal(*tables)
 
 
 def test_an_empty_folder_has_an_empty_table() -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import Field
 from torch import Tensor, nn
 
-from veracity.core.errors import InputError, SpecError, VeracityError, error_text, warn
+from veracity.core.errors import InputError, SpecError, VeracityError, error_text, unknown, warn
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
@@ -96,6 +96,7 @@ class ExampleResult(StudyResult):
     kind: ClassVar[Kind] = Kind.EXAMPLES
     measured: tuple[Measured, ...]
     tests: tuple[Mapping[str, Any], ...]
+    null: str = RANDOM
 
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
@@ -122,7 +123,7 @@ class ExampleResult(StudyResult):
         found = []
         for about in self.tests:
             here = [one for one in self.measured if one.test == about["name"]]
-            null = next((one.outcome for one in here if one.explainer == RANDOM and not one.error), None)
+            null = next((one.outcome for one in here if one.explainer == self.null and not one.error), None)
             found += [self.row(one, about, null) for one in here]
         return pd.DataFrame(found, columns=COLUMNS)
 
@@ -133,7 +134,7 @@ class ExampleResult(StudyResult):
         low, high = np.clip([mean["low"], mean["high"]], least, most)
         gain: dict[str, Any] = dict.fromkeys(("gain", "gain_low", "gain_high"), np.nan)
         verdict = ""
-        if null is not None and one.explainer != RANDOM and null.comparable(one.outcome):
+        if null is not None and one.explainer != self.null and null.comparable(one.outcome):
             sign = 1.0 if about["direction"] == Direction.HIGHER.value else -1.0
             over = one.outcome.minus(null).times(sign).interval(self.confidence)
             gain = {"gain": over.value, "gain_low": over.low, "gain_high": over.high}
@@ -144,13 +145,20 @@ class ExampleResult(StudyResult):
             counted["unseen"] = unseen_share(mean["n"], self.confidence)
         return {**names, **counted, **gain, "verdict": verdict, "control": one.control, "direction": about["direction"]}
 
+    def against(self, explainer: str) -> ExampleResult:
+        """The same result, whose gains are over another explainer or control, such as "same_class"."""
+        known = {one.explainer for one in self.measured}
+        if explainer not in known:
+            raise unknown("explainer", explainer, known)
+        return replace(self, null=explainer)
+
     def table(self) -> pd.DataFrame:
         """One row per test and explainer: the mean over `n` samples with its interval, and the comparison with random attributions.
 
-        `gain` is how much better than `random_examples` the explainer is on the same samples, with its interval: positive is better,
-        whatever the direction of the test. `verdict` says whether that can be told: "better", "worse" or "cannot be told apart".
-        Samples without a value are counted in `undefined`. If all values are equal, the interval has no width, and `unseen` is the
-        largest share of samples that may differ all the same.
+        `gain` is how much better than `random_examples` (see `against`) the explainer is on the same samples, with its interval:
+        positive is better, whatever the direction of the test. `verdict` says whether that can be told: "better", "worse" or "cannot be
+        told apart". Samples without a value are counted in `undefined`. If all values are equal, the interval has no width, and `unseen`
+        is the largest share of samples that may differ all the same.
         """
         return self.rows.copy()
 
