@@ -122,7 +122,7 @@ def peer_of(quantus: Any, score: Any) -> Any:
         "faithfulness_estimate": lambda: quantus.FaithfulnessEstimate(features_in_step=step),
         "monotonicity": lambda: quantus.Monotonicity(features_in_step=step),
         "monotonicity_correlation": lambda: quantus.MonotonicityCorrelation(features_in_step=step, nr_samples=5, **uniform),
-        "non_sensitivity": lambda: quantus.NonSensitivity(features_in_step=step, n_samples=5, **uniform),
+        "non_sensitivity": lambda: quantus.NonSensitivity(features_in_step=step, **uniform),
         "selectivity": lambda: quantus.Selectivity(patch_size=score.patch_size),
         "irof": lambda: quantus.IROF(),
         "road": lambda: quantus.ROAD(percentages=list(score.percentages)),
