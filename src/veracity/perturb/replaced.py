@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.nn.functional import conv1d, conv2d
+from torch.nn.functional import conv1d, pad
 
 from veracity.core.errors import InputError, SpecError, missing_extra
 from veracity.core.features import Features
@@ -198,7 +198,7 @@ def impute(x: Tensor, removed: Tensor) -> Tensor:
 
     Conjugate gradients on (D - W) v = W k over the removed values v, where k are the values that stay, W has the weights of neighbours, and
     D the sums of its rows; the matrix is symmetric, and positive definite as long as some value of each channel stays. Rows whose residual
-    is small are left alone, so a sample does not depend on its batch.
+    is small are left alone, so a sample does not depend on its batch, and dropped once they are half of those that are left.
 
     >>> impute(torch.tensor([[[1.0, 9.0, 9.0, 4.0]]]), torch.tensor([[[False, True, True, False]]]))
     tensor([[[1., 2., 3., 4.]]])
@@ -222,9 +222,17 @@ def impute(x: Tensor, removed: Tensor) -> Tensor:
     residual = right - inside(total * v - near(v))
     scaled = residual / total
     way, size = scaled, dot(residual, scaled)
+    every, rows, found = hole, torch.arange(len(k), device=k.device), v.clone()
     for _ in range(ROUNDS):
         open_rows = dot(residual, residual) > goal
-        if not bool(open_rows.any()):
+        left = int(open_rows.sum())
+        if 2 * left <= len(rows):
+            found[rows] = v
+            keep = open_rows.flatten().nonzero().flatten()
+            rows, hole, goal, v, residual, way, size, open_rows = (
+                one[keep] for one in (rows, hole, goal, v, residual, way, size, open_rows)
+            )
+        if not left:
             break
         image = inside(total * way - near(way))
         bend = dot(way, image)
@@ -233,7 +241,8 @@ def impute(x: Tensor, removed: Tensor) -> Tensor:
         scaled = residual / total
         new = dot(residual, scaled)
         way, size = scaled + new / torch.where(size > 0, size, 1.0) * way, new
-    return torch.where(hole, v, k).reshape(x.shape).to(x)
+    found[rows] = v
+    return torch.where(every, found, k).reshape(x.shape).to(x)
 
 
 def neighbour_sum(like: Tensor) -> Any:
@@ -241,8 +250,13 @@ def neighbour_sum(like: Tensor) -> Any:
     if like.ndim == 3:
         sides = like.new_tensor([[[0.5, 0.0, 0.5]]])
         return lambda values: conv1d(values, sides, padding=1)
-    around = like.new_tensor([[[[1.0, 2.0, 1.0], [2.0, 0.0, 2.0], [1.0, 2.0, 1.0]]]]) / 12.0
-    return lambda values: conv2d(values, around, padding=1)
+
+    def around(values: Tensor) -> Tensor:  # (1 2 1) along both axes, without the centre: faster than a convolution in float64
+        wide = pad(values, (1, 1, 1, 1))
+        rows = wide[..., :-2] + wide[..., 2:] + 2.0 * wide[..., 1:-1]
+        return (rows[..., :-2, :] + rows[..., 2:, :] + 2.0 * rows[..., 1:-1, :] - 4.0 * values) / 12.0
+
+    return around
 
 
 @dataclass(frozen=True, kw_only=True)
