@@ -171,7 +171,7 @@ def shortcut(samples: int, seed: int, clipped: bool = False) -> Planted:
 
 
 def clipped(samples: int, seed: int) -> Planted:
-    """The corner patch, of which two thirds of the pixels are more than enough."""
+    """The corner patch, of which four of nine pixels are enough."""
     return shortcut(samples, seed, clipped=True)
 
 
@@ -244,7 +244,7 @@ OWN_COLOUR = "a superpixel of one colour is replaced by its mean colour, which i
 SUPERPIXELS = dict.fromkeys(("superpixel_lime", "superpixel_shap"), OWN_COLOUR)
 EARLY = "the layer sees strokes, not glyphs: every glyph has some"
 PATCHES = "two runs draw different masks, and 200 masks are too few for them to agree"
-ONE_PIXEL = "one pixel makes no difference where two thirds of the patch are enough"
+ONE_PIXEL = "one pixel makes no difference where four of nine are enough"
 WIDE = "a window of 13 pixels hides far more than the glyph, and its loss is given to all of them"
 NO_SIGN = "it has no sign: evidence against the class counts as evidence for it"
 EVERY_CHANNEL = "its map is the same in all channels"
@@ -279,7 +279,7 @@ TASKS = (
     ),
     PlantedTask(
         name="clipped",
-        rule="the brightness of a corner patch, at most 1, which three of its nine pixels reach.",
+        rule="the brightness of a corner patch, at most 1, which four of its nine pixels reach.",
         build=clipped,
         score=MASS,
         bar=0.6,
