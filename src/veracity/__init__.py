@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from veracity.engine.executors import Ray
     from veracity.orbits import OrbitEvaluation, OrbitResult
     from veracity.perturb import groups
+    from veracity.planted.suite import examine
     from veracity.report.leaderboard import leaderboard
     from veracity.results import Result
     from veracity.scoring import score
