@@ -655,7 +655,7 @@ class Audit:
         features = features_of(inputs, usual_rows(training, inputs) if reference is None else reference)
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
-        named = labelled(self.explainers or (), self.controls, structured)
+        named = labelled(self.explainers, self.controls, structured)
         known = features if features is not None and features.named else None
         bound = {label: one.bind(reference, space).over(known) for label, one in named.items()}
         explainers = {label: prepare_explainer(inputs, one, training) for label, one in bound.items()}
@@ -680,7 +680,7 @@ class Audit:
         found = {
             "models": list(models),
             **({"cross_trained": crossed} if crossed else {}),
-            "explainers": {label: one.spec() for label, one in labelled(self.explainers or (), self.controls).items() if not one.control},
+            "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode_setting(self.symmetry),
             "scores": encode_setting(listed_scores(self.scores)),
             "walk": encode_setting(self.walk),

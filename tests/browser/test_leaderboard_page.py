@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Page
-from report_runs import Observed, stored
 
 from browser_visit import Visit
 from hostile import SCRIPT
+from report_runs import Observed, stored
 from veracity.report.leaderboard import leaderboard
 from veracity.scores import MaxSensitivity, Sparseness
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
-from report_runs import Observed, row, stored
 
 import veracity
 from hostile import SCRIPT
+from report_runs import Observed, row, stored
 from small import series_inputs, small_net
 from stored import edit_manifest
 from veracity import Audit, Audits, Result

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_pages import EVIL, EVIL_TOO
-from report_runs import Observed, stored
 
+from report_runs import Observed, stored
 from veracity.report.figures.alignment import alignment_data, alignment_sentences, distortions, draw_alignment, draw_scatter, scatter_data
 from veracity.report.figures.chart import axis_for, log_axis
 from veracity.report.figures.plane import contours, level_lines

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import report_runs
 
+import report_runs
 from veracity.report.answer import answer, no_better_than_random, noise_limited
 from veracity.report.rows import COLUMNS, Verdict, verdict
 from veracity.results import Row

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import report_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_runs import Observed, stored
 
+import report_runs
+from report_runs import Observed, stored
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.report.figures.chart import Scale, exact_scale, tight_scale

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from report_pages import EVIL, Page
-from report_runs import kind_pairs
 
+from report_runs import kind_pairs
 from veracity.report.figures.gallery import draw_gallery, formulas_of, gallery_data, gallery_notes, group_names
 from veracity.report.figures.images import Layout, draw_bars, draw_points, largest, layout_of, reach, signed_png
 from veracity.results import WorstPair

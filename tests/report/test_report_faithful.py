@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from report_pages import EVIL, EVIL_TOO, Page, drawings
-from report_runs import BLIND, FAITHFUL, FOLLOWING, Observed, faithful_run, stored
 from torch import nn
 
+from report_runs import BLIND, FAITHFUL, FOLLOWING, Observed, faithful_run, stored
 from veracity.audit import Audit
 from veracity.report import render
 from veracity.report.figures.ranking import ranking_data

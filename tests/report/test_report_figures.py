@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import report_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_runs import digits_run
 
+import report_runs
+from report_runs import digits_run
 from veracity.report.figures.boxes import POINTS, box_of, boxes_data, draw_boxes
 from veracity.report.figures.chart import colour_class, key, scale_for, shape_of
 from veracity.report.figures.ranking import draw_ranking, ranking_data

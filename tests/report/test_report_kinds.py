@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import report_runs
 from report_pages import EVIL, EVIL_TOO, Page, drawings
-from report_runs import CONCEPTS, KINDS, NULLS, Observed, advice, concept_fact, kind_pairs, kinds_run, stored
 
+import report_runs
+from report_runs import CONCEPTS, KINDS, NULLS, Observed, advice, concept_fact, kind_pairs, kinds_run, stored
 from veracity.report import render
 from veracity.report.answer import answer
 from veracity.report.figures.boxes import boxes_data

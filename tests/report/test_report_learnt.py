@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from report_pages import EVIL, EVIL_TOO, Page
-from report_runs import advice, concept_fact
 
+from report_runs import advice, concept_fact
 from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.html import draw

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import report_runs
 from report_pages import EVIL, EVIL_TOO
-from report_runs import Observed, stored
 
+import report_runs
+from report_runs import Observed, stored
 from veracity.core.scores import Score
 from veracity.report.answer import answer
 from veracity.report.figures.ranking import draw_ranking, ranking_data

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from report_pages import EVIL, EVIL_TOO, Page, drawings
-from report_runs import CONTROLS, EXPLAINERS, MODELS, Observed, digit_pairs, digits_run, series_run, stored
 from torch import nn
 
+from report_runs import CONTROLS, EXPLAINERS, MODELS, Observed, digit_pairs, digits_run, series_run, stored
 from veracity import Audit
 from veracity.core.errors import StoreError
 from veracity.core.scores import Reads, Score

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from report_runs import digit_pairs, series_run
 
+from report_runs import digit_pairs, series_run
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.images import (
     MOMENTS,

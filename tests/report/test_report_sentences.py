@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import report_runs
 from report_pages import Page
-from report_runs import Observed, stored
 
+import report_runs
 import sentence_page
+from report_runs import Observed, stored
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.sentences import COUNT_WORDS, SENTENCES, tell

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 from report_pages import EVIL, EVIL_TOO, Page, drawings
-from report_runs import STABLE, stable_run
 
+from report_runs import STABLE, stable_run
 from veracity.core.wording import number
 from veracity.measure import l2
 from veracity.measure.rank import signed_rank_distance

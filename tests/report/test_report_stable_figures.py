@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_pages import EVIL
-from report_runs import stable_run
 
+from report_runs import stable_run
 from veracity.report.figures.folds import draw_folds, folds_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
 from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, place_labels, selection_data

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report_pages import EVIL, EVIL_TOO
-from report_runs import Observed, calibration, stored
 
+from report_runs import Observed, calibration, stored
 from veracity.report.figures.calibration import calibration_data, calibration_sentences, draw_calibration
 from veracity.report.figures.curves import CurveFigure, curves_data, curves_sentences, draw_curves, over_draws
 from veracity.report.reading import read

@@ -144,6 +144,18 @@ def test_masks_beyond_0_and_1_are_undefined_and_counted(tmp_path: Path) -> None:
     assert "|S=|" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("score", [FidelityPlus(), FidelityMinus(), Characterisation(), Unfaithfulness()])
+def test_a_map_times_100_scores_the_same(score: Score, tmp_path: Path) -> None:
+    inputs = EdgeInputs.of(graphs(SIZES))
+    masks = random_masks(inputs, 3)
+    maps = {"plain": masks, "hundredfold": 100.0 * masks}
+    audit = Audit(models=net(), inputs=inputs, explainers=maps, scores={"own": score}, controls=False, companions=False, outputs="logits")
+    rows = audit.run(tmp_path, progress=False).table().set_index("explainer")["value"]
+    assert rows["plain"] == pytest.approx(rows["hundredfold"], abs=1e-12)
+    assert np.isfinite(rows["plain"])
+    assert not score.in_map_units
+
+
 def test_characterisation_at_the_ends() -> None:
     def measured(plus: list[float], minus: list[float]) -> Measured:
         after = 1.0 - np.stack((np.array(plus), np.array(minus)), axis=1)[:, None, :]

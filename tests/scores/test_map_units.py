@@ -23,6 +23,7 @@ from veracity.report.reading import read
 from veracity.report.section import section
 from veracity.results import Result
 from veracity.scores.faithfulness.correlation import Infidelity
+from veracity.scores.fidelity import PartScore
 from veracity.scores.gef import FastGEF
 from veracity.scores.sensitivity import AvgSensitivity, LocalLipschitz, MaxSensitivity, RelativeInputStability
 from veracity.scores.stability import MeGe, ReCo
@@ -98,7 +99,9 @@ def explanation_scores() -> dict[str, Score]:
     named = {
         name: SCORES.build({"name": name, **SMALL.get(name, {})}) for name in SCORES if name not in STABILITY | {"refit_gef", "consistency"}
     }
-    return {name: score for name, score in {**named, **ABSOLUTE, **BESIDE}.items() if score.reads is Reads.EXPLANATION}
+    every = {**named, **ABSOLUTE, **BESIDE}
+    # scores of parts need gates: tests/scores/test_fidelity.py has the same test for them
+    return {name: score for name, score in every.items() if score.reads is Reads.EXPLANATION and not isinstance(score, PartScore)}
 
 
 @pytest.mark.parametrize("label", sorted(explanation_scores()))

@@ -86,7 +86,7 @@ def choose(
         asked = WITH_SYMMETRY if symmetry else PRESETS["stability"].scores
     explained = asked is None or any(as_score(one).reads is Reads.EXPLANATION for one in values_of(asked))
     if asked is not None and not (explainers is None and explained):
-        return Choice(explainers or (), asked, None, "")
+        return Choice(() if explainers is None else explainers, asked, None, "")
     sights = [look(inputs, name, one, target or Predicted()) for name, one in models.items() if isinstance(one, nn.Module)]
     seen = [one for one in sights if one is not None]
     found, smooth, left_out = fitting_explainers(inputs, seen) if explainers is None else (explainers, True, [])

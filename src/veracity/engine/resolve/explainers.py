@@ -29,11 +29,11 @@ NEEDED = {
 }
 
 
-def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, structured: bool = False) -> dict[str, Explainer]:
+def labelled(explainers: Sequence[Any] | Mapping[str, Any] | None, controls: bool, structured: bool = False) -> dict[str, Explainer]:
     """Explainers under unique labels: their name, with their settings where two share it; then the controls of their frames."""
     if isinstance(explainers, str):
         raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
-    explainers = check_value(explainers, LISTED, "The setting 'explainers'")
+    explainers = check_value(() if explainers is None else explainers, LISTED, "The setting 'explainers'")
     if isinstance(explainers, Mapping):
         check_labels("explainer", explainers)
         named = {label: as_explainer(one) for label, one in explainers.items()}
