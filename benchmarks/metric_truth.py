@@ -133,7 +133,8 @@ def on_task(task: PlantedTask, modality: str, samples: int, seed: int) -> list[R
     metrics = [name for name in METRICS if not (long and name == "gef")]
     fitting, _ = those_that_fit(task, planted, asked, seed)
     with tempfile.TemporaryDirectory() as folder:
-        by_label = values_of(task, planted, audit_of(task, planted, fitting, seed).run(f"{folder}/run", progress=False))
+        result = audit_of(task, planted, fitting, seed).run(f"{folder}/run", progress=False)
+        by_label = values_of(task, planted, result, (*fitting, RANDOM))
     explainers = {**fitting, RANDOM: RandomGaussian()}
     truth = np.nan_to_num(np.stack([by_label[label] for label in explainers]), nan=0.0)
     return [Ranked(name, task.name, values, truth) for name, values in measure(task, planted, explainers, metrics, seed).items()]

@@ -25,6 +25,21 @@ def test_open_gates_change_nothing(kind: type[EdgeInputs] | type[NodeInputs]) ->
     assert inputs.take(torch.arange(4)).values.sum(1).tolist() == ([8, 12, 10, 6] if kind is EdgeInputs else [4, 6, 5, 3])
 
 
+def test_gates_belong_to_their_graph_where_every_node_has_a_loop() -> None:
+    """A batch then has as many messages with the loops of a layer as without, and in another order."""
+    looped = graphs()
+    for graph in looped:
+        others = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+        graph.edge_index = torch.cat((others, torch.arange(len(graph.x)).expand(2, -1)), dim=1)
+    net, inputs = GraphNet().eval(), EdgeInputs.of(looped)
+    signals = inputs.take(torch.arange(4))
+    gates = torch.rand(signals.values.shape, generator=torch.Generator().manual_seed(1)) * signals.present
+    together = inputs.adapt(net)(gates, *signals.structure)
+    for row in range(4):
+        alone = inputs.adapt(net)(gates[row : row + 1], *(part[row : row + 1] for part in signals.structure))
+        torch.testing.assert_close(together[row], alone[0], rtol=1e-5, atol=1e-6)
+
+
 def test_gates_of_edges_are_pygs_edge_masks() -> None:
     from torch_geometric.explain import DummyExplainer
 

@@ -165,5 +165,4 @@ def test_a_score_that_reads_outputs_needs_no_pass_of_its_own(score: str, tmp_pat
         passes[name] = (sum(job.cost.forward for job in plan.jobs), sum(rows))
     np.testing.assert_allclose(found["one"], found["two"], rtol=1e-5)
     assert passes["two"][0] - passes["one"][0] == 20
-    saved = passes["two"][1] - passes["one"][1]
-    assert 24 <= saved <= 28  # 20 perturbed rows and 4 unperturbed ones; a class from outside is also tried on a few rows
+    assert 20 <= passes["two"][1] - passes["one"][1] <= 24  # a class from outside is also tried on a few rows

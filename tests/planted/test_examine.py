@@ -16,8 +16,8 @@ from torch import Size, Tensor, nn
 import veracity
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.core.explainers import Context, Cost, Explainer
-from veracity.explain import GradCam, Lime, Occlusion
-from veracity.planted import Examination, Verdict
+from veracity.explain import GradCam, Gradient, Lime, Occlusion, as_explainer
+from veracity.planted import Examination, Verdict, tables
 from veracity.planted.suite import MODALITIES, built_in, run_task, verdict
 from veracity.statistics.intervals import Interval
 
@@ -143,6 +143,48 @@ def test_verdicts() -> None:
     assert at(np.nan, np.nan) is Verdict.UNTOLD
 
 
+def broken(model: object, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """An explainer with a mistake."""
+    raise ValueError("there is a mistake")
+
+
+def broken_for_some(model: object, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """An explainer with a mistake that a trial on the first samples of *interaction* does not show."""
+    if bool((inputs[:, 7] > 1.1).any()):
+        raise ValueError("there is a mistake")
+    return inputs
+
+
+def test_an_explainer_that_fails_on_some_samples_is_left_out_with_the_reason() -> None:
+    task = next(one for one in tables.TASKS if one.name == "interaction")
+    findings, reasons = run_task(task, "tables", {"own": as_explainer(broken_for_some), "gradient": Gradient()}, 32, 0)
+    assert [one.explainer for one in findings] == ["gradient"]
+    assert reasons["own"].startswith("it failed on the task 'interaction': ")
+    assert "there is a mistake" in reasons["own"]
+
+
+def half_empty(model: object, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The right columns of *and* in every other row, and nothing in the others."""
+    return inputs * (torch.arange(len(inputs)) % 2)[:, None] * (torch.arange(inputs.shape[1]) < 2)
+
+
+def test_a_map_that_says_nothing_counts_as_0() -> None:
+    exact = veracity.examine({"half": half_empty}, modality="tables", samples=8).find("tables", "additive", "half")
+    assert exact is not None
+    assert (exact.undefined, exact.n) == (4, 8)
+    assert exact.value < 0.5
+
+
+def test_reasons_are_those_of_the_built_in_settings() -> None:
+    asked = {"gradient": half_empty, "saliency": "saliency"}
+    given = veracity.examine(asked, modality="tables", samples=8)
+    mine, known = given.find("tables", "saturated", "gradient"), given.find("tables", "saturated", "saliency")
+    assert mine is not None
+    assert known is not None
+    assert mine.why == ""
+    assert known.why.startswith("the output is flat")
+
+
 @pytest.mark.parametrize(
     ("given", "settings", "sentence"),
     [
@@ -154,6 +196,10 @@ def test_verdicts() -> None:
         ("cav", {}, "'cav' explains by its concepts, and planted tasks know which parts of an input matter"),
         ([], {}, "There is no explainer to examine"),
         ("gradient", {"samples": 2}, "samples must be a whole number of at least 4, not 2"),
+        ("gradient", {"seed": -1}, "seed must be a whole number of at least 0, not -1"),
+        ("gradient", {"modality": 5}, "modality is a name or a list of names"),
+        ({"random map": "gradient"}, {}, "The label 'random map' is that of the null"),
+        ({"own": broken}, {"modality": "tables", "samples": 4}, "'own' explains none of the planted tables: broken failed on"),
         (torch.zeros(4, 8), {}, "'precomputed' has maps of other samples"),
         ("grad_cam", {"modality": "graphs"}, "'grad_cam' explains none of the planted graphs: grad_cam explains plain tensors only"),
         ("tree_shap", {"modality": ["texts", "graphs"]}, "'tree_shap' explains none of the planted texts or graphs"),

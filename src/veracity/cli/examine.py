@@ -33,7 +33,11 @@ def examine(
         found = examined(explainers or None, modality=modality or None, samples=samples, seed=seed, report=lambda task: status.update(task))
     for part in page(found):
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))
-    written = "" if out is None else "".join(f"{path} written; " for path in found.save(out))
+    if explainers and found.skipped:
+        console.print("\n[bold]Not examined[/]")
+        for line in found.left_out():
+            console.print(escape(line), highlight=False, soft_wrap=True)
+    written = "" if out is None else "".join(f"{escape(str(path))} written; " for path in found.save(out))
     console.print(f"{written}{time.perf_counter() - started:.0f} s", soft_wrap=True)
 
 

@@ -340,20 +340,33 @@ def gated_messages(model: nn.Module, gates: Tensor, edge_index: Tensor, nodes: i
 
     A layer that adds loops to all `nodes` puts them after the other edges, in place of those that there were; they stay as they are.
     """
-    looped = torch.cat((gates[edge_index[0] != edge_index[1]], gates.new_ones(nodes)))
+    others = edge_index[0] != edge_index[1]
+    loops = torch.arange(nodes, device=edge_index.device).expand(2, -1)
+    with_loops, looped = torch.cat((edge_index[:, others], loops), dim=1), torch.cat((gates[others], gates.new_ones(nodes)))
+    passed: dict[int, Any] = {}
+
+    def remember(layer: Any, inputs: Any) -> None:
+        passed[id(layer)] = inputs[0]
 
     def gate(layer: Any, inputs: Any, messages: Tensor) -> Tensor:
         axis = layer.node_dim % messages.ndim
-        own = next((one for one in (gates, looped) if len(one) == messages.shape[axis]), None)
-        if own is None:
+        edges = passed[id(layer)]
+        if edges is edge_index:
+            own = gates
+        elif isinstance(edges, Tensor) and torch.equal(edges, with_loops):  # first, since the edges of one graph may look like these
+            own = looped
+        elif isinstance(edges, Tensor) and torch.equal(edges, edge_index):
+            own = gates
+        else:
             raise InputError(
                 f"The layer {type(layer).__name__} passes {messages.shape[axis]} messages along {len(gates)} edges, so messages do not "
-                "belong to edges: gates of edges need layers that keep all edges."
+                "belong to edges: gates of edges need layers that keep all edges, in their order."
             )
         return messages * own.to(messages.dtype).reshape([-1 if place == axis else 1 for place in range(messages.ndim)])
 
     with ExitStack() as stack:
         for layer in message_layers(model):
+            stack.callback(layer.register_propagate_forward_pre_hook(remember).remove)
             stack.callback(layer.register_message_forward_hook(gate).remove)
         yield
 

@@ -199,7 +199,8 @@ def fitting_block(problem: Problem, budgets: Mapping[str, Budget], samples: int 
     cells, row = sum(len(job.cells) for job in first), problem.inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
     lines = max((lines_of(cell) for job in first for cell in job.cells), default=1)
     rows = max((job.cost.forward for job in first), default=1)
-    while (
+    foreign = any(job.cost.seconds > 0.0 for job in first)  # of unknown cost, so that an interruption should lose little
+    while not foreign and (
         size < GPU_BLOCK and size * rows < WORK and samples >= 2 * size * FEWEST and 2 * size * row <= GROWN and 2 * size * lines <= LINES
     ):
         size *= 2

@@ -255,7 +255,7 @@ class Block:
         if Reads.TRUTH in what and self.problem.truth is not None:
             found[Reads.TRUTH] = self.problem.truth[self.samples].to(self.device)
         if Reads.EXPLANATION in what:  # first, since its pass may show the outputs too
-            found[Reads.EXPLANATION] = self.explanation(request, shows=bool(what & OUTPUTS))
+            found[Reads.EXPLANATION] = self.explanation(request)
         if wanted := what & OUTPUTS:
             found |= self.own_outputs(wanted, request)
         return found
@@ -288,11 +288,8 @@ class Block:
         return MEMORY.recall(key, what, compute)
 
     @torch.no_grad()
-    def explanation(self, request: Request, shows: bool = False) -> Tensor:
-        """e(x) of the block, computed once and stored in the folder; explanations of some rows stay in memory.
-
-        With `shows`, the outputs that the pass of a local explainer sees are remembered, since somebody is about to ask for them.
-        """
+    def explanation(self, request: Request) -> Tensor:
+        """e(x) of the block, computed once and stored in the folder; explanations of some rows stay in memory."""
         key = explanation_key(self.job, request)
         if key in self.maps:
             return self.maps[key]
@@ -306,24 +303,14 @@ class Block:
         name = self.problem.label(self.job.model)
         parts: list[Tensor] = [] if given is None else [given.maps_for(name, self.samples, self.targets.cpu()).to(self.x.values)]
 
-        reader, seen = self.reader if request.smoothing is not None else self.reader.by(self.source), list[Tensor]()
-        local = shows and request.smoothing is None and reader.explainer is not None and reader.explainer.local
-        recorded = local and self.own_key(request) not in MEMORY
+        reader = self.reader if request.smoothing is not None else self.reader.by(self.source)
 
         def some(part: slice) -> None:
             draws = Draws.of(self.seed, self.numbers[part])
-            if recorded:
-                found, scores = reader.explanation_and_scores(self.x[part], self.targets[part], draws)
-                parts.append(found)
-                seen.append(scores)
-                return
             parts.append(reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
 
         def compute() -> Tensor:
             self.budget.spend(len(self), self.rows_each * request.repeats, some)
-            if seen:
-                shown = reader.shown_by(torch.cat(seen))
-                MEMORY.recall(self.own_key(request), frozenset(shown), lambda missing: {one: shown[one] for one in missing})
             return torch.cat(parts)
 
         if given is None and self.shares(request):

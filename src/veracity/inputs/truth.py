@@ -97,7 +97,7 @@ class RelevantFeatures:
             raise InputError("Features as truth are for rows of a table (samples, columns): pass masks or boxes for other inputs.")
         rows = [self.features] if isinstance(self.features, str) else listed(self.features, "a list of names or numbers of features")
         if not any(one is None or is_listed(one) for one in rows):
-            return feature_mask(rows, known)[None].repeat(size, 1)
+            return feature_mask(rows, known)[None].expand(size, -1)
         if len(rows) != size:
             raise InputError(
                 f"There are features of {len(rows)} rows for {size} inputs: give one list per row, with None if nothing is known, or one "

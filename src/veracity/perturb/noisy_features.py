@@ -93,7 +93,7 @@ class NoisyFeatures(CumulativeMasks):
         """The rank of each unit by the magnitude of its explanation, (B, units)."""
         if explanation is None:
             raise InputError(f"The space '{self.name}' perturbs in the order of an explanation, and there is none: give explainers.")
-        return ranks(self.unit_sums(expand_explanation(explanation, x).abs()), descending=True)
+        return ranks(self.unit_sums(expand_explanation(explanation, x)).abs(), descending=True)
 
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
         """The noise (N, d), NaN where the sample stays."""

@@ -58,14 +58,14 @@ class Finding:
     @property
     def short(self) -> str:
         """The mark of the verdict and the value in two digits; `EMPTY` if the map says nothing on most samples."""
-        return f"{MARKS[self.verdict]}{EMPTY if self.undefined > self.n else short_number(self.value)}"
+        return f"{MARKS[self.verdict]}{EMPTY if 2 * self.undefined > self.n else short_number(self.value)}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Examination:
     """All findings, in the order of tasks and explainers.
 
-    skipped  why an explainer does not fit a modality, by (modality, explainer)
+    skipped  why an explainer does not fit a task of a modality, or failed on it, by (modality, explainer)
     """
 
     findings: tuple[Finding, ...]
@@ -117,6 +117,13 @@ class Examination:
                 found.setdefault((one.modality, one.task, one.why), []).append(one.explainer)
         return [f"{modality}, {task}: {', '.join(labels)}: {why}." for (modality, task, why), labels in found.items()]
 
+    def left_out(self) -> list[str]:
+        """Why explainers have no finding on some task, in sentences: those with the same reason stand together."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for (modality, label), why in self.skipped.items():
+            found.setdefault((modality, why), []).append(label)
+        return [f"{modality}: {', '.join(labels)}: {why}" for (modality, why), labels in found.items()]
+
     def legend(self, modality: str) -> list[str]:
         """The tasks of a modality with their numbers: what the model computes, and what passes."""
         return [f"{number} {task.name}: {task.rule} Pass: {told(task)}." for number, task in enumerate(self.tasks_of(modality), start=1)]
@@ -139,6 +146,8 @@ class Examination:
             for line in self.legend(modality):
                 number, _, rest = line.partition(" ")
                 yield f"{number}. {rest}"
+        if self.skipped:
+            yield from ("", "## Not examined", "", *(f"- {line}" for line in self.left_out()))
         known = self.known_failures()
         if known:
             yield from ("", "## Known failures", "", *(f"- {line}" for line in known))

@@ -89,7 +89,7 @@ def motif(samples: int, seed: int) -> Planted:
 
 
 def redundant(samples: int, seed: int) -> Planted:
-    """f = that number, at most 1, in graphs with two pairs."""
+    """f = 1.5 times that number, at most 1, in graphs with two pairs."""
     made, truth = graphs(samples, seed, motifs=2)
     return Planted(model=MotifCounter(weight=1.5, clipped=True).eval(), inputs=made, truth=truth)
 

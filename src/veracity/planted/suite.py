@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,8 @@ def examine(
     chosen = chosen_modalities(modality)
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < FEWEST):
         raise SpecError(f"samples must be a whole number of at least {FEWEST}, not {samples!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise SpecError(f"seed must be a whole number of at least 0, not {seed!r}.")
     named = built_in() if explainers is None else asked_for(explainers)
     counts = {name: SAMPLES[name] if samples is None else samples for name in chosen}
     findings: list[Finding] = []
@@ -85,7 +88,7 @@ def examine(
     if explainers is not None:
         for label in named:
             if label not in seen:
-                why = next(reason for (_, skipped_label), reason in skipped.items() if skipped_label == label)
+                why = next((reason for (_, other), reason in skipped.items() if other == label), "it gave no explanation.")
                 raise InputError(f"'{label}' explains none of the planted {' or '.join(chosen)}: {why}")
     labels = [label for label in named if label in seen]
     tasks = [(name, task) for name in chosen for task in MODALITIES[name]]
@@ -94,6 +97,8 @@ def examine(
 
 def chosen_modalities(given: str | Sequence[str] | None) -> list[str]:
     """The modalities that were asked for; raises if one is unknown."""
+    if not (given is None or isinstance(given, (str, Sequence))):
+        raise SpecError(f"modality is a name or a list of names, some of {', '.join(MODALITIES)}, not {given!r}.")
     names = list(MODALITIES) if given is None else [given] if isinstance(given, str) else list(given)
     for name in names:
         if name not in MODALITIES:
@@ -109,6 +114,8 @@ def asked_for(given: Any) -> dict[str, Explainer]:
     if not len(listed):
         raise SpecError("There is no explainer to examine: name some, or leave them out to examine all built-in ones.")
     named = labelled(listed, controls=False)
+    if RANDOM in named:
+        raise SpecError(f"The label '{RANDOM}' is that of the null: choose another one.")
     for label, one in named.items():
         if one.frame is not Frame.INPUT:
             raise SpecError(
@@ -127,6 +134,12 @@ def built_in() -> dict[str, Explainer]:
     return {**dict(sorted(found.items())), **WRONG}
 
 
+@cache
+def known_specs() -> dict[str, dict[str, Any]]:
+    """The settings of the explainers about which failures are known, by label."""
+    return {label: one.spec() for label, one in built_in().items()}
+
+
 def run_task(
     task: PlantedTask, modality: str, explainers: Mapping[str, Explainer], samples: int, seed: int
 ) -> tuple[list[Finding], dict[str, str]]:
@@ -138,7 +151,9 @@ def run_task(
         if not fitting:
             return [], reasons
         result = audit_of(task, planted, fitting, seed).run(f"{folder}/run", progress=False)
-        return list(findings_of(task, modality, planted, fitting, result)), reasons
+        broken = {str(row["explainer"]): f"it failed on the task '{task.name}': {row['error']}" for _, row in result.failures().iterrows()}
+        whole = {label: one for label, one in fitting.items() if label not in broken}
+        return list(findings_of(task, modality, planted, whole, result)), {**reasons, **broken}
 
 
 def audit_of(task: PlantedTask, planted: Planted, explainers: Mapping[str, Explainer], seed: int) -> Audit:
@@ -190,14 +205,11 @@ def findings_of(
     task: PlantedTask, modality: str, planted: Planted, explainers: Mapping[str, Explainer], result: Result
 ) -> Iterator[Finding]:
     """One finding per explainer."""
-    by_label = values_of(task, planted, result)
+    by_label = values_of(task, planted, result, (*explainers, RANDOM))
     random = by_label[RANDOM]
-    for label in explainers:
-        values = by_label.get(label)
-        if values is None:
-            continue
+    for label, one in explainers.items():
+        undefined, values = int(np.isnan(by_label[label]).sum()), np.nan_to_num(by_label[label])
         found, over = mean_interval(values, scale=1.0), paired_interval(values, random)
-        undefined = int(np.isnan(values).sum())
         outcome = verdict(found, over, task.bar, undefined, len(values))
         yield Finding(
             modality=modality,
@@ -215,24 +227,26 @@ def findings_of(
             over_random_high=over.high,
             bar=task.bar,
             verdict=outcome,
-            why=task.why.get(label, "") if outcome is Verdict.FAILS else "",
+            why=task.why.get(label, "") if outcome is Verdict.FAILS and one.spec() == known_specs().get(label) else "",
             accuracy=math.nan if planted.accuracy is None else planted.accuracy,
         )
 
 
-def values_of(task: PlantedTask, planted: Planted, result: Result) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """One number per sample for each explainer; NaN where a map says nothing."""
+def values_of(
+    task: PlantedTask, planted: Planted, result: Result, labels: Collection[str]
+) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """One number per sample for each of these explainers; NaN where a map says nothing."""
     if task.score != CONTRIBUTIONS or planted.contributions is None:
         table = result.samples(task.score)
         return {str(label): rows.sort_values("sample")["value"].to_numpy(np.float64) for label, rows in table.groupby("explainer")}
-    exact, labels = planted.contributions, {one.explainer for one in result.series}
+    exact = planted.contributions
     return {label: cosine(result.explanations(MODEL, label).to(exact), exact).double().numpy() for label in labels}
 
 
 def verdict(found: Interval, over: Interval, bar: float, undefined: int, samples: int) -> Verdict:
     """Pass if the whole interval reaches the bar and the map is better than a random one; fails if the whole interval misses the bar.
 
-    A map that is undefined on most samples, since it is zero everywhere, fails.
+    A map that is undefined on most samples, since it is zero everywhere, fails; on fewer samples it counts as 0.
 
     >>> clear = Interval(value=0.8, low=0.7, high=0.9, n=9)
     >>> verdict(clear, clear, 0.6, 0, 9), verdict(clear, clear, 0.75, 0, 9), verdict(clear, clear, 0.95, 0, 9)

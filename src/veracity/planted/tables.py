@@ -71,10 +71,10 @@ def both(samples: int, seed: int) -> Planted:
 
 
 def either(samples: int, seed: int) -> Planted:
-    """f = a xor b, as a + b - 2 relu(a + b - 1), on rows of 0 and 1 that are not 0 in both."""
+    """f = a xor b, as a + b - 2 relu(a + b - 1), on rows of 0 and 1 in which it holds."""
     x = bits(samples, seed, "planted xor")
     reference = x.clone()
-    x[:, :2] = torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])[torch.arange(samples) % 3]
+    x[:, :2] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[torch.arange(samples) % 2]
     model = hinges(torch.ones(2, 2), torch.tensor([0.0, -1.0]), torch.tensor([1.0, -2.0]))
     return Planted(model=model.eval(), inputs=x, truth=columns_used(samples, 0, 1), reference=reference)
 
@@ -87,9 +87,10 @@ def smaller(samples: int, seed: int) -> Planted:
 
 
 def saturated(samples: int, seed: int) -> Planted:
-    """f = min(a + b, 1) on rows in which a + b is far above 1."""
-    x = draws(samples, seed).uniform(COLUMNS, stream="planted saturated").float() + 0.7
-    return Planted(model=nn.Sequential(linear((1.0, 1.0)), Clip()).eval(), inputs=x, truth=columns_used(samples, 0, 1))
+    """f = min(a + b, 1) on rows in which a + b is far above 1; in the rows of the reference it often is not."""
+    low = draws(samples, seed).uniform(COLUMNS, stream="planted saturated").float()
+    model, truth = nn.Sequential(linear((1.0, 1.0)), Clip()).eval(), columns_used(samples, 0, 1)
+    return Planted(model=model, inputs=low + 0.7, truth=truth, reference=low)
 
 
 def correlated(samples: int, seed: int) -> Planted:
@@ -151,7 +152,7 @@ TASKS = (
     PlantedTask(name="and", rule="a and b, on rows of 0 and 1 in which both are 1.", build=both),
     PlantedTask(
         name="xor",
-        rule="a xor b, on rows of 0 and 1 that are not 0 in both.",
+        rule="a xor b, on rows of 0 and 1 in which it holds.",
         build=either,
         why=dict.fromkeys(
             ("feature_ablation", "kernel_shap", "occlusion", "integrated_gradients", "input_x_gradient", "partition_shap", "lrp_epsilon"),

@@ -16,13 +16,15 @@ from veracity.explain.wrapper import Wrapper
 CONTRIBUTIONS = "contributions"
 """The criterion of tasks whose exact contributions are known: the cosine of a map with them."""
 FLAT = "the output is flat at the sample, so every gradient there is 0"
+DROPPED = "it drops negative signals, and the flat part of the rule passes no other"
 BLOCKED = "no relevance passes a ReLU that is off, and the flat part of the rule is one"
 BY_GRADIENTS = (
-    "gradient", "saliency", "input_x_gradient", "input_x_saliency", "smooth_grad", "guided_backprop", "deconvolution", "full_grad",
-    "grad_cam", "grad_cam_plus_plus", "grad_cam(layer=first)",
+    "gradient", "saliency", "input_x_gradient", "input_x_saliency", "smooth_grad", "full_grad", "grad_cam", "grad_cam_plus_plus",
+    "grad_cam(layer=first)",
 )  # fmt: skip
+BY_POSITIVE = ("guided_backprop", "deconvolution")
 BY_RELEVANCE = ("lrp_epsilon", "lrp_z_plus", "attn_lrp")
-SATURATION = {**dict.fromkeys(BY_GRADIENTS, FLAT), **dict.fromkeys(BY_RELEVANCE, BLOCKED)}
+SATURATION = {**dict.fromkeys(BY_GRADIENTS, FLAT), **dict.fromkeys(BY_POSITIVE, DROPPED), **dict.fromkeys(BY_RELEVANCE, BLOCKED)}
 """The known failures on rules that are flat at the sample."""
 SLOPE = ("gradient", "saliency", "smooth_grad", "guided_backprop", "deconvolution")
 """Explainers that do not multiply by the value."""
@@ -32,7 +34,7 @@ SLOPE = ("gradient", "saliency", "smooth_grad", "guided_backprop", "deconvolutio
 class Planted:
     """A model with samples whose right explanation is known.
 
-    truth          masks of the values that the output depends on, as for `Audit(truth=...)`
+    truth          masks of the values that the output depends on, on the data of the task, as for `Audit(truth=...)`
     targets        the class that each map explains; the only output if there is one
     contributions  exact signed contributions in the shape of the inputs, where they are known
     reference      rows for explainers that replace values by those of other rows; the samples themselves if there are none
@@ -56,7 +58,7 @@ class PlantedTask:
     rule       what the model computes, in a sentence
     score      the score of localisation that compares maps with the mask, or "self_agreement", or "contributions"
     bar        the mean that passes
-    magnitude  whether the magnitude of a map is compared; else its positive part is, as evidence for the explained class
+    magnitude  whether the magnitude of a map is compared; else the map itself, with its signs
     why        a known failure by the explainer's label: what goes wrong, in a sentence
     """
 
@@ -70,9 +72,18 @@ class PlantedTask:
     why: Mapping[str, str] = field(default_factory=dict)
 
     def plant(self, samples: int, seed: int) -> Planted:
-        """The model and its samples. Layers draw initial weights, which are overwritten: the global random state stays as it was."""
-        with torch.random.fork_rng(devices=[]):
-            return self.build(samples, seed)
+        """The model and its samples.
+
+        Layers draw initial weights, which are overwritten: the global random state stays as it was. Networks are trained with one thread,
+        since the order of sums, and so what is learnt, depends on their number.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                return self.build(samples, seed)
+        finally:
+            torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Planted texts: twelve words out of forty, and models that add up what a few trigger words are worth.
 
 The model is a bag of words: an embedding with one number per trigger, the sum over the text, and a rule on these sums. A removed word is
-replaced by the mask token, which is worth nothing.
+replaced by the mask token, which is worth nothing in written models; in learnt ones its embedding was never trained.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def without_copies(boards: Sequence[Board]) -> tuple[list[Board], list[tuple[str
     kept: dict[Any, Board] = {}
     copies = []
     for one in boards:
-        first = kept.setdefault((one.model, one.cells), one)
+        first = kept.setdefault((one.model, one.cells or one.run), one)
         if first is not one:
             copies.append((one.model, one.run, first.run))
     return list(kept.values()), copies

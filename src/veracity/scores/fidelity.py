@@ -19,9 +19,10 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Defaults, Measured, Pair, PooledScore, Reads, Request, Score, Subject
+from veracity.core.scores import Array, Defaults, Measured, Pair, PooledScore, Reading, Request, Score, Subject
 from veracity.core.settings import Inside, Portion
 from veracity.perturb.parts import KEPT, REMOVED, ExplainedPart
+from veracity.scores.faithfulness.masked import BOTH, MODEL, why_no_probability
 from veracity.statistics.resampling import expanded_hull
 from veracity.walk import MonteCarlo
 
@@ -36,8 +37,8 @@ class PartScore(Score, ABC):
     top=None the explanation itself is the mask, as in PyG: it must lie between 0 and 1, and is undefined elsewhere.
     """
 
-    before = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
-    after = frozenset({Reads.OUTPUT})
+    before = BOTH
+    after = MODEL
     quantities: ClassVar[tuple[str, ...]] = ("right_after", "right_before")
     bounds = (0.0, 1.0)
     top: Portion | None = 0.25
@@ -68,7 +69,15 @@ class PartScore(Score, ABC):
 
     def observe(self, pair: Pair) -> Tensor:
         """Whether the class with the largest probability is the explained one, for a part of the sample and for the whole: (R, 2)."""
+        check_class(self.name, pair.before)
         return torch.stack([is_target(one.output, one.target) for one in (pair.after, pair.before)], dim=1)
+
+
+def check_class(name: str, reading: Reading) -> None:
+    """Raise if something other than a class of the output is explained: a layer, say, or a function of the output."""
+    why = why_no_probability(reading.scores, reading.output) if reading.output.shape[1] > 1 else ""
+    if why:
+        raise InputError(f"'{name}' needs {why}: explain a class of a classifier, or leave the score out.")
 
 
 def is_target(output: Tensor, target: Tensor) -> Tensor:
@@ -190,6 +199,7 @@ class Unfaithfulness(PartScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """1 - exp(-KL(p' || p)) (R,), NaN for outputs that are no probabilities; 1 if a class gains probability that had none."""
+        check_class(self.name, pair.before)
         before, after = pair.before.output.double(), pair.after.output.double()
         divergence = (torch.xlogy(after, after) - torch.xlogy(after, before)).sum(dim=1)
         proper = [(one >= 0).all(dim=1) & ((one.sum(dim=1) - 1).abs() < 1e-4) for one in (before, after)]

@@ -32,6 +32,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import Draws
 from veracity.core.scores import Array
 from veracity.core.settings import Count, Inside, Positive, Within, short_repr
+from veracity.engine.admission import one_line
 from veracity.explain.controls import Control
 from veracity.explain.examples.layer_gradients import log_scores
 from veracity.perturb.damage import wrong_labels
@@ -271,8 +272,10 @@ class SubclassDetection(ExampleTest):
         """The group (C,) of every class."""
         classes = classes_of(world)
         groups = self.groups or tuple(tuple(range(low, min(low + 2, classes))) for low in range(0, classes, 2))
+        if classes < 3:
+            raise InputError(f"subclass_detection merges classes, and there are only {classes}: leave it out of tests=.")
         listed = sorted(one for group in groups for one in group)
-        if listed != list(range(classes)) or len(groups) < 2 or len(groups) == classes:
+        if not all(groups) or listed != list(range(classes)) or len(groups) < 2 or len(groups) == classes:
             raise InputError(
                 f"subclass_detection needs at least two groups of classes that hold each of the {classes} classes once, one of them with "
                 f"two classes, not {short_repr(groups)}: pass SubclassDetection(groups=((0, 1), (2, 3), ...))."
@@ -344,7 +347,15 @@ class ShortcutDetection(ExampleTest):
     def planted(self, world: World, data: Inputs) -> Tensor:
         """All samples of some data with the shortcut."""
         values = values_of(data)
-        return corner(values, float(values_of(world.examples).max())) if self.plant is None else self.plant(values)
+        if self.plant is None:
+            return corner(values, float(values_of(world.examples).max()))
+        try:
+            found = self.plant(values.clone())
+        except Exception as error:
+            raise InputError(f"plant=... failed on samples of shape {tuple(values.shape)}: {one_line(error)}") from error
+        if not isinstance(found, Tensor):
+            raise InputError(f"plant=... must give a tensor of shape {tuple(values.shape)}, not {short_repr(found)}.")
+        return found
 
     def prepare(self, case: Case, advance: Advance) -> Prepared:
         plain = case.world
@@ -362,7 +373,7 @@ class ShortcutDetection(ExampleTest):
         fooled = (taken & (plain.targets != self.label)).numpy()
         if not fooled.any():
             raise InputError(
-                f"No sample of another class is taken for class {self.label} because of the shortcut: plant a clearer one, or raise share=."
+                f"No sample of another class is taken for class {self.label} with the shortcut: plant a clearer one, or raise share=."
             )
 
         def measure(explainer: Explainer) -> Outcome:
@@ -438,9 +449,10 @@ def patched(models: Retraining, world: World, module: nn.Module, attributions: T
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRandomisation(ExampleTest):
-    """Spearman's rho, over examples, of a sample's attributions under the trained model and under random weights; near 0 is best.
+    """Spearman's rho, over examples, of a sample's attributions under the trained model and under random weights; lower is better.
 
-    An explanation that ignores the model has 1. A high value means that attributions come from the data and the architecture.
+    An explanation that ignores the model has 1. A high value means that attributions come from the data and the architecture. Negative
+    values count as better than 0.
     """
 
     name = "model_randomisation"

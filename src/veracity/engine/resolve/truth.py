@@ -16,6 +16,9 @@ from veracity.core.inputs import Inputs, whole
 from veracity.engine.resolve.inputs import as_tensor
 from veracity.inputs.truth import Boxes, RelevantFeatures
 
+BLOCK = 1024
+"""How many samples are looked at together."""
+
 
 @dataclass(frozen=True)
 class SelectedMasks:
@@ -84,9 +87,10 @@ def of_own_lengths(given: Any, inputs: Inputs) -> Any:
         or not isinstance(given, (list, tuple, Tensor, np.ndarray))
     ):
         return given
-    present = inputs.take(torch.arange(inputs.size())).present
-    if present is None:
+    if inputs.take(torch.arange(1)).present is None or not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
         return given
+    parts = (inputs.take(rows).present for rows in torch.arange(inputs.size()).split(BLOCK))
+    present = torch.cat([part.cpu() for part in parts if part is not None])
     if len(given) != len(present):
         raise InputError(f"The truth has {len(given)} masks for {len(present)} inputs: give one per input, in their order, or None.")
     unit, padded = str(getattr(whole(inputs), "unit", "value")), torch.zeros(present.shape)

@@ -18,6 +18,7 @@ def run_folders(folder: Path, holds_runs: Callable[[Path], bool], depth: int = D
         yield folder
         if not holds_runs(folder):
             return
+        depth = max(depth, 1)
     for inner in entries(folder) if depth else ():
         if os.path.isdir(inner) and not os.path.islink(inner) and not inner.name.startswith("."):
             yield from run_folders(inner, holds_runs, depth - 1)
