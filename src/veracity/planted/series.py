@@ -80,6 +80,13 @@ def learnt(samples: int, seed: int) -> Planted:
     return Planted(model=model, inputs=made.inputs, truth=made.truth, targets=torch.ones(samples).long(), accuracy=accuracy)
 
 
+def finder() -> nn.Module:
+    """An untrained network of two convolutions and the largest value of each channel."""
+    layers: dict[str, nn.Module] = {"first": nn.Sequential(nn.Conv1d(1, 8, WIDTH, padding=4), nn.ReLU())}
+    layers |= {"last": nn.Conv1d(8, 8, WIDTH, padding=4), "relu_last": nn.ReLU(), "pool": nn.AdaptiveMaxPool1d(1), "flat": nn.Flatten()}
+    return nn.Sequential(OrderedDict(layers | {"head": nn.Linear(8, 2)}))
+
+
 @cache
 def network(seed: int) -> tuple[nn.Module, float]:
     """The trained network, and its accuracy on 200 other series."""
@@ -92,9 +99,7 @@ def network(seed: int) -> tuple[nn.Module, float]:
         insert(added, shape, where[:, column], seed, f"planted {name}")
         x += added * present[:, column, None, None]
     labels = present[:, 0].long()
-    layers: dict[str, nn.Module] = {"first": nn.Sequential(nn.Conv1d(1, 8, WIDTH, padding=4), nn.ReLU())}
-    layers |= {"last": nn.Conv1d(8, 8, WIDTH, padding=4), "relu_last": nn.ReLU(), "pool": nn.AdaptiveMaxPool1d(1), "flat": nn.Flatten()}
-    model = initialised(lambda: nn.Sequential(OrderedDict(layers | {"head": nn.Linear(8, 2)})), seed)
+    model = initialised(finder, seed)
     train(model, x[:800], labels[:800], epochs=8, batch=32, rate=1e-2, seed=seed)
     return model, share_right(model, x[800:], labels[800:])
 
