@@ -13,6 +13,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive, Whole
 from veracity.core.spaces import Space, StrengthPath, check_known, check_level
+from veracity.core.transfer import send
 from veracity.perturb.weights.copies import MOST_BYTES, ModelCopies, Pairs, direction_noise, parameters_of
 
 
@@ -106,16 +107,17 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         small = sum(value.nbytes for value in parameters.values()) <= MOST_BYTES
         if self.elementwise and len(kinds) == 1 and small:  # all parameters as one vector: a model may have hundreds of them
             theta = torch.cat([value.flatten() for value in parameters.values()])
-            eta = noise.to(theta) if which is None else noise.to(theta)[which.to(theta.device)]
-            scale = strength.to(theta)[:, None]
+            eta = noise.to(theta) if which is None else noise.to(theta)[send(which, theta.device)]
+            scale = send(strength.to(theta.dtype), theta.device)[:, None]
             whole = self.noisy(theta, eta * scale if len(drawn) == 1 else eta.mul_(scale))  # one may be remembered
             parts = zip(parameters.items(), whole.split(sizes, dim=1), strict=True)
             return {name: part.reshape(len(pairs), *value.shape) for (name, value), part in parts}
-        strengths = {value.dtype: strength.to(value) for value in parameters.values()}
+        strengths = {(kind, place): send(strength.to(kind), place) for kind, place in kinds}  # sent once, without waiting for a GPU
+        places = {} if which is None else {place: send(which, place) for _, place in kinds}
         made = {}
         for (name, value), eta in zip(parameters.items(), noise.split(sizes, dim=1), strict=True):
-            direction = (eta.to(value) if which is None else eta.to(value)[which.to(value.device)]).reshape(len(pairs), *value.shape)
-            scale = strengths[value.dtype].to(value.device).reshape(-1, *[1] * value.ndim)
+            direction = (eta.to(value)[places[value.device]] if places else eta.to(value)).reshape(len(pairs), *value.shape)
+            scale = strengths[value.dtype, value.device].reshape(-1, *[1] * value.ndim)
             made[name] = self.noisy(value, direction * scale if len(drawn) == 1 else direction.mul_(scale))  # one may be remembered
         return made
 

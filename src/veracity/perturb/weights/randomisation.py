@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any, Self
 
 import torch
@@ -17,6 +18,7 @@ from veracity.core.errors import InputError, unknown
 from veracity.core.models import unwrap
 from veracity.core.settings import Count
 from veracity.core.spaces import check_known, check_level
+from veracity.core.transfer import send
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, recall, stack_copies
 
 DIRECTIONS = ("top_down", "bottom_up")
@@ -64,11 +66,12 @@ class Randomisation(ModelCopies, ABC):
         parameters = recall(("parameters",), lambda: {**parameters_of(model), **statistics_of(model)})
 
         owned = recall(("owned",), lambda: layers_of(model))
+        modules = recall(("modules",), lambda: {layer: on_cpu(unwrap(model).get_submodule(layer)) for layer in owned})
 
         @cache
         def values(draw: int, layer: str) -> dict[str, Tensor]:
             name = ("layers", seed, draw, layer)
-            return recall(name, lambda: randomise(unwrap(model).get_submodule(layer), owned[layer], parameters, name))
+            return recall(name, lambda: randomise(modules[layer], owned[layer], parameters, name))
 
         copies = [
             {name: value for layer in self.known_layers[: self.reach(level)] for name, value in values(draw, layer).items()}
@@ -163,22 +166,35 @@ def statistics_of(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
+def on_cpu(module: nn.Module) -> nn.Module:
+    """The layer, or a copy of it on the CPU if it is elsewhere and can be reset, so that no reset waits for a GPU."""
+    own = next(chain(module.parameters(recurse=False), module.buffers(recurse=False)), None)
+    if own is None or own.device.type == "cpu" or not callable(getattr(module, "reset_parameters", None)):
+        return module
+    try:
+        return copy.deepcopy(module).cpu()
+    except (RuntimeError, TypeError, ValueError, AttributeError):
+        return module
+
+
 def randomise(
     module: nn.Module, own: Mapping[str, str], parameters: Mapping[str, Tensor], parts: tuple[int | str, ...]
 ) -> dict[str, Tensor]:
     """New values of a layer's parameters and statistics, by their names in the model; random numbers depend on `parts`."""
     fresh = reset(module, key(*parts)) if callable(getattr(module, "reset_parameters", None)) else {}
+    before = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
     statistics = {name for name, _ in module.named_buffers(recurse=False)}
     made = {}
     for name, full in own.items():
         old, new = parameters[full], fresh.get(name)
         if name in statistics:
-            made[full] = old if new is None else new.to(old)
+            made[full] = old if new is None else send(new.to(old.dtype), old.device)
             continue
-        if new is None or new.shape != old.shape or torch.equal(new.to(old), old):
+        if new is None or new.shape != old.shape or torch.equal(new, before[name].to(new)):
             order = torch.randperm(old.numel(), generator=generator(*parts, name))
-            new = old.flatten()[order.to(old.device)].reshape(old.shape)
-        made[full] = new.to(old)
+            made[full] = old.flatten()[send(order, old.device)].reshape(old.shape)
+        else:
+            made[full] = send(new.to(old.dtype), old.device)
     return made
 
 
