@@ -15,6 +15,7 @@ from veracity.core.models import evaluating, in_precision
 from veracity.engine.plan import plan
 from veracity.engine.precision import CHECKED, ROUNDING, check_resolution, smallest_share, strict_plan
 from veracity.perturb import GaussianNoise, ParameterScaling
+from veracity.report import render
 from veracity.results.words import strict_lines
 from veracity.scores import FastGEF, RelativeInputStability
 from veracity.walk import MonteCarlo
@@ -44,6 +45,16 @@ def test_a_damaged_strict_folder_is_made_again(tmp_path: Path, monkeypatch: pyte
     for cell in (tmp_path / "run" / "strict" / "cells").iterdir():
         cell.write_bytes(b"broken")
     assert asked.run(tmp_path / "run", progress=False).manifest["strict"] == before
+
+
+def test_the_report_says_what_tf32_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_gpu(monkeypatch)
+    fast, plain = (audit(precision=one).run(tmp_path / one, progress=False) for one in ("tf32", "float32"))
+    page = render(fast)
+    assert page.count("What TF32 changes") == 2
+    assert "What TF32 changes" not in render(plain)
+    (record, *_) = fast.manifest["strict"]
+    assert f'<td class="n">{record["float32"]:.4g}</td><td class="n">{record["largest"]:.2g}</td>' in page
 
 
 def test_a_calibrated_strength_below_the_resolution_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

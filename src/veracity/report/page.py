@@ -86,6 +86,7 @@ def render(run: Result) -> str:
         summary=[*summary(reading, made, tables), *warnings],
         overview=[(table.model, draw("overview", table)) for table in tables],
         assumptions=[one for one in reading.assumed if one.score in glance],
+        strict=manifest.get("strict") or (),
         calibration=calibration_plot(reading) if manifest.get("calibrations") else None,
         adversaries=shared_figure(reading, "adversaries"),
         profile=shared_figure(reading, "profile"),
