@@ -293,6 +293,10 @@ class Learner(Explainer, ABC):
         """Passes for one lesson about a number of classes, in rows; without those over training examples."""
         return Cost()
 
+    def lesson_rows(self, shape: Size, classes: int) -> int:
+        """The rows of one call of the model, in a lesson by row about a number of classes."""
+        return classes
+
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """Rows of plain data that describe what was learnt to a reader; a row may carry a `warning`."""
         return []

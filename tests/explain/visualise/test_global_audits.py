@@ -172,6 +172,7 @@ def test_a_batch_of_fewer_rows_than_classes_learns_one_copy_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "LEARNT_TOGETHER", 2)
     result = run(tmp_path, {"fourier": Fourier(steps=2)}, {"fast_gef": FastGEF(draws=1, sigma=1.0)}, batch=batch)
     assert result.failures().empty
     assert result.table()["value"].notna().all()
@@ -208,6 +209,11 @@ def test_copies_are_learnt_about_together_where_a_device_gains_by_it(
     alone = run(tmp_path / "alone", explainers, scores, target=target)
     calls = len(passes)
     monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "LEARNT_TOGETHER", 10_000)
+    passes.clear()
+    run(tmp_path / "large", explainers, scores, target=target)
+    assert len(passes) == calls  # a call has no room for many copies, so that one copy keeps the device busy
+    monkeypatch.setattr(weights, "LEARNT_TOGETHER", 2)
     passes.clear()
     together = run(tmp_path / "together", explainers, scores, target=target)
     assert len(passes) < calls / 2

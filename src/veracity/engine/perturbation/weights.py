@@ -40,6 +40,8 @@ GAINING = frozenset({"cuda"})
 """Kinds of device on which copies are explained together."""
 STACKED = 8
 """Copies are explained together if a call has room for so many. The copies of larger networks keep a GPU busy one by one."""
+LEARNT_TOGETHER = 512
+"""Copies are learnt about together if a call has room for so many: the time of one copy is then mostly that of starting its kernels."""
 
 
 class WeightPerturbation(Perturbation[WeightSpace]):
@@ -207,8 +209,8 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             return
         missing = [pair for pair in pairs if block.folder.recovered(LEARNT, self.lesson_key(pair)) is None]
         classes = len(block.problem.classes(block.job.model))
-        together = block.budget.rows // max(1, classes)
-        if min(len(missing), together) < 2:
+        together = block.budget.rows // max(1, explainer.lesson.lesson_rows(block.problem.inputs.shape, classes))
+        if len(missing) < 2 or together < LEARNT_TOGETHER:
             return
         for first in range(0, len(missing), together):
             some = missing[first : first + together]

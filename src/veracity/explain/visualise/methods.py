@@ -101,8 +101,12 @@ class Visualisation(GlobalExplainer, ABC):
 
     def lesson_cost(self, shape: Size, classes: int) -> Cost:
         """A forward and a backward pass of each view per step."""
-        rows = self.path[-1] * classes * self.views(shape)
+        rows = self.path[-1] * self.lesson_rows(shape, classes)
         return Cost(forward=rows, backward=rows)
+
+    def lesson_rows(self, shape: Size, classes: int) -> int:
+        """All views of the images of all classes."""
+        return classes * self.views(shape)
 
     def views(self, shape: Size) -> int:
         """How many views of an image go through the model in each step."""
