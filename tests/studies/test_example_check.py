@@ -344,12 +344,44 @@ def test_a_shortcut_is_planted_into_a_share_of_one_class(case: Case) -> None:
     (key,) = case.models.models
     trained = case.models.models[key]
     inputs, targets = blobs(SAMPLES, 1)
-    fooled = (trained.module(plant(inputs)).argmax(1) == 2) & (targets != 2)
+    with_it, without = (trained.module(one).argmax(1) for one in (plant(inputs), inputs))
+    fooled = (with_it == 2) & (without != 2) & (targets != 2)
     assert fooled.any()
     assert np.isnan(found.values).tolist() == (~fooled).tolist()
     labels = prepared(ShortcutDetection(label=2, share=0.75, plant=plant), case).measure(SameClass())
     assert np.nanmean(found.values) > 2 * 9 / 48  # nine of 48 examples have the shortcut
     assert np.isnan(labels.values).tolist() == np.isnan(found.values).tolist()
+
+
+def test_samples_that_the_model_takes_for_the_label_anyway_are_not_fooled_by_the_shortcut(case: Case) -> None:
+    """The first sample of another class is put where class 2 lies, so that no shortcut is needed to mistake it."""
+    inputs, targets = (part.clone() for part in blobs(SAMPLES, 1))
+    inputs[0] = 3 * CENTRES[2]
+    case = replace(case, world=replace(case.world, inputs=TensorInputs(inputs)))
+
+    def plant(values: Tensor) -> Tensor:
+        return torch.cat((values[:, :-1], torch.full_like(values[:, :1], 9.0)), dim=1)
+
+    found = prepared(ShortcutDetection(label=2, share=0.75, plant=plant), case).measure(SameClass())
+    (trained,) = case.models.models.values()
+    assert targets[0] != 2
+    assert (trained.module(torch.stack((inputs[0], plant(inputs)[0]))).argmax(1) == 2).all()
+    assert np.isnan(found.values[0])
+    assert np.isfinite(found.values).any()
+
+
+def test_a_shortcut_that_fools_no_sample_leaves_all_undefined_and_counted(tmp_path: Path) -> None:
+    def weak(values: Tensor) -> Tensor:
+        return values + 1e-6
+
+    with pytest.warns(Note, match="plant a clearer one"):
+        result = check(tmp_path, explainers=["representation_similarity"], tests=[ShortcutDetection(plant=weak)])
+    assert result.failures().empty
+    assert np.isnan(value(result, "shortcut_detection", "representation_similarity"))
+    assert value(result, "shortcut_detection", "representation_similarity", "undefined") == SAMPLES
+    assert value(result, "shortcut_detection", "representation_similarity", "n") == 0
+    assert str(load(result.path)) == str(result)
+    result.save_report(tmp_path / "report.html")
 
 
 def test_a_tail_patch_is_a_step_of_gradient_descent(case: Case) -> None:
@@ -461,16 +493,19 @@ def test_a_fit_that_fails_ends_the_run(fit: Callable[..., object], said: str, tm
 
 
 def test_what_cannot_be_measured_is_recorded_and_the_rest_counts(tmp_path: Path) -> None:
-    def weak(values: Tensor) -> Tensor:
-        return values + 1e-6
+    class Picky(Fit):
+        def __call__(self, inputs: Tensor, targets: Tensor, seed: int, checkpoint: Keep | None = None) -> nn.Module:
+            if int(targets.max()) + 1 < CLASSES:
+                raise ValueError("too few classes")
+            return super().__call__(inputs, targets, seed, checkpoint)
 
     explainers = {"good": "representation_similarity", "bad": InfluenceFunctions(layer="nowhere")}
-    result = check(tmp_path, explainers=explainers, tests=["class_detection", ShortcutDetection(plant=weak)])
+    result = check(tmp_path, fit=Picky(), explainers=explainers, tests=["class_detection", "subclass_detection"])
     lost = result.failures().set_index(["test", "explainer"])["error"]
     assert "nowhere" in lost["class_detection", "bad"]
     assert ("class_detection", "good") not in lost
-    assert "plant a clearer one" in lost["shortcut_detection", "good"]
-    assert np.isnan(value(result, "shortcut_detection", "good"))
+    assert "too few classes" in lost["subclass_detection", "good"]
+    assert np.isnan(value(result, "subclass_detection", "good"))
     assert "failed for" in str(result)
     assert str(load(result.path)) == str(result)
 

@@ -5,7 +5,7 @@ mislabelled_self      do examples that attribute most to themselves have wrong l
 mislabelled_harm      do examples that harm the explained samples most have wrong labels?
 class_detection       does the top example have the sample's class?
 subclass_detection    does it have the sample's own class, if the model only knows pairs of classes?
-shortcut_detection    if a sample fools the model by a planted shortcut, are the examples with the shortcut at the top?
+shortcut_detection    if a planted shortcut changes a sample's prediction, are the examples with the shortcut at the top?
 tail_patch            does one more step on the top examples raise the sample's output?
 model_randomisation   do attributions change if the model's weights are random?
 """
@@ -24,7 +24,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy, one_hot
 
 from veracity.core.component import Component
-from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.errors import InputError, SpecError, unknown, warn
 from veracity.core.explainers import Context, Explainer, Frame
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
@@ -317,8 +317,8 @@ class ShortcutDetection(ExampleTest):
     """The average precision of finding the examples that carry a planted shortcut, for samples that it fools.
 
     A `share` of the examples of one `label` get the shortcut before the training. Samples of other classes get it too; those that the
-    model then takes for the label are explained for it, and the others have no value. `plant` is a function from values (N, ...) to
-    values; by default a corner is set to the largest value of the examples.
+    model takes for the label with the shortcut, but not without it, are explained for it. The others have no value, and are counted as
+    undefined. `plant` is a function from values (N, ...) to values; by default a corner is set to the largest value of the examples.
     """
 
     name = "shortcut_detection"
@@ -369,11 +369,12 @@ class ShortcutDetection(ExampleTest):
         world = World(TensorInputs(examples), plain.labels, inputs, targets)
         advance(1.0, "the shortcut")
         trained = case.trained(world)
-        taken = case.models.scores(trained.module, inputs).argmax(1) == self.label
-        fooled = (taken & (plain.targets != self.label)).numpy()
+        taken, before = (case.models.scores(trained.module, one).argmax(1) == self.label for one in (inputs, plain.inputs))
+        fooled = (taken & ~before & (plain.targets != self.label)).numpy()
         if not fooled.any():
-            raise InputError(
-                f"No sample of another class is taken for class {self.label} with the shortcut: plant a clearer one, or raise share=."
+            warn(
+                f"shortcut_detection is undefined for all samples: none of another class is taken for class {self.label} because of the "
+                "shortcut; plant a clearer one, or raise share=."
             )
 
         def measure(explainer: Explainer) -> Outcome:
