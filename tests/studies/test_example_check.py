@@ -269,9 +269,9 @@ def test_datamodelling_agrees_with_trainings_one_by_one(case: Case) -> None:
     found = prepared(test, case).measure(RepresentationSimilarity())
     (x, y), (inputs, targets) = blobs(N, 0), blobs(SAMPLES, 1)
     masks, fit, outputs = test.masks(case.world, 0), Fit(), []
-    for number, mask in enumerate(masks):
+    for mask, seed in zip(masks, test.training_seeds(0)[0], strict=True):
         assert mask.sum() == N // 2
-        p = fit(x[mask], y[mask], 1 + number)(inputs).double().softmax(1)[torch.arange(SAMPLES), targets]
+        p = fit(x[mask], y[mask], seed)(inputs).double().softmax(1)[torch.arange(SAMPLES), targets]
         outputs.append((p / (1 - p)).log().detach())
     similar = (inputs @ x.T).double()  # the last layer's input is the input itself
     predicted = torch.stack([similar[:, mask].sum(1) for mask in masks], dim=1)
@@ -325,6 +325,29 @@ def test_an_empty_folder_has_an_empty_table() -> None:
     assert nothing.table().empty
     assert nothing.requirements().empty
     assert str(nothing) == ""
+
+
+def test_checks_with_neighbouring_seeds_share_no_training_seed() -> None:
+    test = LinearDatamodelling(subsets=60, seeds=2)
+    drawn = [seed for check in range(4) for repeat in test.training_seeds(check) for seed in repeat]
+    assert len(drawn) == len(set(drawn)) == 4 * 2 * 60
+    assert all(0 <= seed < 2**31 for seed in drawn)
+    assert test.training_seeds(3) == test.training_seeds(3)
+    assert LinearDatamodelling(subsets=50).training_seeds(3)[0] == test.training_seeds(3)[0][:50]
+
+
+def test_every_training_on_a_subset_gets_its_own_seed(case: Case) -> None:
+    given: list[int] = []
+
+    class Noted(Fit):
+        def __call__(self, inputs: Tensor, targets: Tensor, seed: int, checkpoint: Keep | None = None) -> nn.Module:
+            given.append(seed)
+            return super().__call__(inputs, targets, seed, checkpoint)
+
+    case.models.fit = Noted()
+    test = LinearDatamodelling(subsets=50, seeds=2)
+    prepared(test, case)
+    assert given == [*test.training_seeds(0)[0], *test.training_seeds(0)[1], 0]
 
 
 def test_merged_classes_are_all_that_the_model_knows(case: Case) -> None:

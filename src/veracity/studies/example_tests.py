@@ -156,13 +156,18 @@ class LinearDatamodelling(ExampleTest):
         count = world.examples.size()
         return Draws.of(seed, torch.arange(self.subsets)).subsets(count, max(1, round(self.share * count)), stream=self.name)
 
+    def training_seeds(self, seed: int) -> list[list[int]]:
+        """The seed of each training, `subsets` of them for each repeat: 31-bit numbers under a key, so other checks share none."""
+        rows = (Draws.of(seed, torch.arange(self.subsets), repeat) for repeat in range(self.seeds))
+        return [(one.words(1, stream=f"{self.name} training")[:, 0] >> 1).tolist() for one in rows]
+
     def outputs(self, case: Case, masks: Tensor, advance: Advance) -> Array:
         """The log-odds (seeds, N, S) of the explained samples under every model."""
         found = np.empty((self.seeds, case.world.inputs.size(), self.subsets))
-        for repeat in range(self.seeds):
-            for number, mask in enumerate(masks):
+        for repeat, seeds in enumerate(self.training_seeds(case.seed)):
+            for number, (mask, seed) in enumerate(zip(masks, seeds, strict=True)):
                 advance(1.0 / (self.seeds * self.subsets), f"subset {number + 1} of {self.subsets}, seed {repeat}")
-                module = case.models.model(case.world, mask.nonzero()[:, 0], case.seed + 1 + repeat * self.subsets + number)
+                module = case.models.model(case.world, mask.nonzero()[:, 0], seed)
                 scores = case.models.scores(module, case.world.inputs)
                 found[repeat, :, number] = margins(scores, case.world.targets).numpy()
         return found
