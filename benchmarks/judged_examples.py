@@ -62,8 +62,8 @@ def floor(check: ExampleCheck, subsets: int) -> None:
         states.append(Checkpoint({name: value.clone() for name, value in network.state_dict().items()}, rate))
 
     whole = fit(examples, world.labels, check.seed, checkpoint=keep)
-    for number, mask in enumerate(test.masks(world, check.seed)[:subsets]):
-        module = fit(examples[mask], world.labels[mask], check.seed + 1 + number)
+    for mask, seed in zip(test.masks(world, check.seed)[:subsets], test.training_seeds(check.seed)[0], strict=False):
+        module = fit(examples[mask], world.labels[mask], seed)
         with torch.no_grad():
             module(inputs)
     training = Training(TensorInputs(examples), world.labels, checkpoints=tuple(states[-check.checkpoints :]))

@@ -88,6 +88,7 @@ from veracity.engine.trial import try_explainers
 from veracity.inputs import DatasetInputs, split_labels
 from veracity.inputs.labels import Split
 from veracity.inputs.several import required_names
+from veracity.inputs.truth import BoxMasks
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
 
@@ -108,7 +109,7 @@ class AuditSetup:
     walk: Walk
     seed: int
     features: Features | None = None
-    truth: Tensor | None = None
+    truth: Tensor | BoxMasks | None = None
 
 
 def with_strengths(prepared: AuditPlan, sigmas: Mapping[tuple[str, str], float]) -> AuditPlan:
@@ -289,7 +290,7 @@ class Audit:
         return as_labels(given, self.data.size(), class_names(self.modules, given))
 
     @cached_property
-    def masks(self) -> Tensor | None:
+    def masks(self) -> Tensor | BoxMasks | None:
         """The ground truth as booleans (samples, ...), with the axes of a sample; None if there is none."""
         return as_truth(of_own_lengths(self.truth, self.data), self.data.shape, self.data.size(), lambda: features_of(self.data))
 

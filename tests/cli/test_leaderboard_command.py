@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from commands import code
 
+from report_runs import Observed, stored
 from small import series_inputs, small_net
 from veracity import Audit
 from veracity.scores import Sparseness
@@ -75,3 +76,14 @@ def test_mistakes_are_one_sentence(
 def test_a_format_that_is_not_known_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code("leaderboard", runs, "--format", "word") == 2
     assert "word" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "show"])
+def test_a_name_that_is_a_formula_is_text_in_csv(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    observed = [Observed(model="-net+1", explainer=name, score="sparseness", values=[-0.5, 0.1, 0.2]) for name in ("=1+1", "lime")]
+    stored(tmp_path / "run", {"sparseness": Sparseness()}, observed)
+    assert code(command, tmp_path / "run", "--format", "csv") == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert table["explainer"].tolist() == ["'=1+1", "lime"]
+    assert set(table["model"]) == {"'-net+1"}
+    assert table["value"].tolist() == pytest.approx([-0.2 / 3] * 2)

@@ -17,11 +17,15 @@ from masked import inputs
 from veracity import Audit
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.features import Features
+from veracity.engine.resolve import as_truth
 from veracity.inputs import Boxes, RelevantFeatures, TableInputs
+from veracity.inputs.truth import BoxMasks
 
 
 def test_boxes_by_hand() -> None:
     found = Boxes([[(0, 0, 2, 1), (1, 1, 3, 2)], None, [], (2, 0, 3, 2)]).masks(Size((3, 2, 3)), 4)
+    assert found.shape == (4, 1, 2, 3)
+    found = found[:]
     assert found.shape == (4, 1, 2, 3)
     assert found[:, 0].int().tolist() == [[[1, 1, 0], [0, 1, 1]], [[0, 0, 0]] * 2, [[0, 0, 0]] * 2, [[0, 0, 1]] * 2]
 
@@ -29,11 +33,43 @@ def test_boxes_by_hand() -> None:
 def test_arrays_of_boxes() -> None:
     nan = np.nan
     array = np.array([[[0, 0, 1, 1], [1, 0, 2, 1]], [[0, 1, 2, 2], [nan] * 4]])
-    lists = Boxes([[(0, 0, 1, 1), (1, 0, 2, 1)], [(0, 1, 2, 2)]]).masks(Size((1, 2, 2)), 2)
+    lists = Boxes([[(0, 0, 1, 1), (1, 0, 2, 1)], [(0, 1, 2, 2)]]).masks(Size((1, 2, 2)), 2)[:]
     for form in (array, torch.from_numpy(array), list(array), [torch.from_numpy(one) for one in array]):
-        assert torch.equal(Boxes(form).masks(Size((1, 2, 2)), 2), lists)
-    one_each = Boxes(np.array([[0, 0, 1, 1], [0, 1, 2, 2]])).masks(Size((1, 2, 2)), 2)
+        assert torch.equal(Boxes(form).masks(Size((1, 2, 2)), 2)[:], lists)
+    one_each = Boxes(np.array([[0, 0, 1, 1], [0, 1, 2, 2]])).masks(Size((1, 2, 2)), 2)[:]
     assert one_each[:, 0].int().tolist() == [[[1, 0], [0, 0]], [[0, 0], [1, 1]]]
+
+
+def test_boxes_of_many_large_images_are_held_as_boxes() -> None:
+    """As masks, they would take 3,000 x 4,000 x 4,000 bytes, 48 GB."""
+    boxes = [[(number, 0, number + 1, 2)] * (number % 3) for number in range(3_000)]
+    found = as_truth(Boxes(boxes), Size((3, 4_000, 4_000)), 3_000)
+    assert isinstance(found, BoxMasks)
+    assert found.shape == (3_000, 1, 4_000, 4_000)
+    assert found.pixels.nbytes + found.starts.nbytes < 300_000
+    some = found[torch.tensor([2_999, 5, 2_998])]
+    assert some.shape == (3, 1, 4_000, 4_000)
+    assert some.sum(dim=(1, 2, 3)).tolist() == [2, 2, 2]
+    assert some[1, 0, :3, 4:7].int().tolist() == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
+    assert not found[:1].any()
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_some_masks_are_those_of_all(counts: list[int], random: Any) -> None:
+    boxes = [[(x := random.randrange(4), y := random.randrange(3), x + 1, y + random.randrange(1, 3)) for _ in range(n)] for n in counts]
+    found = Boxes(boxes).masks(Size((1, 5, 5)), len(counts))
+    index = torch.tensor([random.randrange(len(counts)) for _ in range(4)])
+    assert torch.equal(found[index], found[:][index])
+    assert torch.equal(found[1:3], found[:][1:3])
+    assert found.any() == bool(found[:].any())
+
+
+def test_other_boxes_are_another_truth() -> None:
+    one, moved, split = (
+        Boxes(boxes).masks(Size((1, 4, 4)), 2).spec() for boxes in ([[(0, 0, 1, 1)], None], [[(1, 0, 2, 1)], None], [None, [(0, 0, 1, 1)]])
+    )
+    assert one == Boxes([(0, 0, 1, 1), []]).masks(Size((1, 4, 4)), 2).spec()
+    assert len({text["boxes"] for text in (one, moved, split)}) == 3
 
 
 side = st.floats(0.0, 7.0, allow_nan=False)
@@ -42,7 +78,7 @@ side = st.floats(0.0, 7.0, allow_nan=False)
 @given(st.lists(st.tuples(side, side, st.floats(0.01, 4.0), st.floats(0.01, 4.0)), max_size=3))
 def test_a_pixel_is_inside_if_a_box_touches_it(corners: list[tuple[float, float, float, float]]) -> None:
     boxes = [(x, y, min(x + w, 9.0), min(y + h, 8.0)) for x, y, w, h in corners]
-    found = Boxes([boxes]).masks(Size((1, 8, 9)), 1)[0, 0]
+    found = Boxes([boxes]).masks(Size((1, 8, 9)), 1)[:][0, 0]
     for row in range(8):
         for column in range(9):
             touched = any(x0 < column + 1 and x1 > column and y0 < row + 1 and y1 > row for x0, y0, x1, y1 in boxes)

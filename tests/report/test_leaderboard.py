@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 import veracity
 from hostile import SCRIPT
@@ -26,10 +26,13 @@ from stored import edit_manifest
 from veracity import Audit, Audits, Result
 from veracity.core.errors import InputError, Note, StoreError
 from veracity.perturb import CyclicShift
+from veracity.report.answer import order_sentence
 from veracity.report.board import boards_of, column
 from veracity.report.leaderboard import Leaderboard, leaderboard, named, steps, variants
 from veracity.report.leaderboard_text import latex, markdown
+from veracity.report.reading import read
 from veracity.report.rows import ranks
+from veracity.report.section import section_answer
 from veracity.scores import Insertion, MaxSensitivity, RelativeInputStability, Sparseness
 from veracity.walk import MonteCarlo
 
@@ -89,8 +92,9 @@ def test_a_rank_leaves_room_for_exactly_those_that_are_ahead_and_behind(apart: l
     names = "abcd"
     rows = [row(name, value, score="insertion") for name, value in zip(names, values, strict=True)]
     pairs = dict(zip([frozenset(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")], apart, strict=True))
+    larger = {pair: max(pair, key=lambda name: values[names.index(name)]) if differs else "" for pair, differs in pairs.items()}
     orders = [order for order in permutations(range(4)) if consistent(order, values, pairs)]
-    for place, (name, rank) in enumerate(ranks(rows, pairs).items()):
+    for place, (name, rank) in enumerate(ranks(rows, larger).items()):
         possible = {order.index(place) + 1 for order in orders}
         assert {rank.first, rank.last} <= set(range(1, 5))
         assert rank.first <= min(possible)
@@ -104,6 +108,31 @@ def consistent(order: tuple[int, ...], values: list[float], pairs: dict[frozense
         values[first] > values[second] or not pairs[frozenset(("abcd"[first], "abcd"[second]))]
         for place, first in enumerate(order)
         for second in order[place + 1 :]
+    )
+
+
+@pytest.mark.parametrize(("score", "first", "second"), [(HIGHER, "kept", "lost"), (LOWER, "lost", "kept")])
+def test_who_is_ahead_is_read_off_the_samples_that_both_have(tmp_path: Path, score: str, first: str, second: str) -> None:
+    """`lost` has the larger mean only because the samples on which both would be low are undefined for it."""
+    kept, lost = np.concatenate([0.9 + NOISE[:20], NOISE[20:]]), np.concatenate([0.8 + LEVEL[:20], np.full(20, np.nan)])
+    assert kept.mean() < np.nanmean(lost)
+    assert (kept[:20] > lost[:20]).all()
+    observed = [Observed(model="net", explainer=name, score=score, values=values) for name, values in (("kept", kept), ("lost", lost))]
+    run = stored(tmp_path / "run", {score: Sparseness() if score == HIGHER else MaxSensitivity()}, observed)
+    assert entries(leaderboard(tmp_path), score) == {first: "1", second: "2"}
+    reading = read(run)
+    assert [one.explainer for one in reading.rows if one.leads] == [first]
+    assert f"{first} is ahead of every other explainer" in section_answer(reading, score).sentences[0].striptags()
+
+
+def test_explainers_that_are_ahead_of_each_other_in_a_circle_all_have_the_middle_rank() -> None:
+    rows = [row(name, 0.5, score="insertion") for name in "abc"]
+    circle = {frozenset("ab"): "a", frozenset("bc"): "b", frozenset("ac"): "c"}
+    assert {name: (str(rank), rank.tied) for name, rank in ranks(rows, circle).items()} == dict.fromkeys("abc", ("2", ()))
+    said = order_sentence(rows, "insertion", Markup(""), circle).striptags()
+    assert said == (
+        "By insertion, none of a, b and c comes first: each is behind another one on the samples that both have. "
+        "Of 3 pairs, 3 can be told apart."
     )
 
 

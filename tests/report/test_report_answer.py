@@ -30,10 +30,11 @@ def said(*rows: Row, models: tuple[str, ...] = ("net",), differ: tuple[str, ...]
 def differences(rows: Sequence[Row], differ: tuple[str, ...]) -> pd.DataFrame:
     """Every pair of explainers; those differ that hold one of the names."""
     pairs = [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :] if a.explainer and b.explainer and a.model == b.model]
-    made = [
-        [a.model, a.explainer, b.explainer, a.value - b.value, -1.0, 1.0, 10, bool({a.explainer, b.explainer} & set(differ))]
-        for a, b in pairs
-    ]
+    made = []
+    for a, b in pairs:
+        gap = a.value - b.value
+        apart = gap != 0 and bool({a.explainer, b.explainer} & set(differ))
+        made.append([a.model, a.explainer, b.explainer, gap, *((gap / 2, 2 * gap) if apart else (-1.0, 1.0)), 10, apart])
     return pd.DataFrame(made, columns=COLUMNS)
 
 

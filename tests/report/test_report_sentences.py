@@ -362,7 +362,7 @@ def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far(tmp_p
     (told,) = leaders(overview_data(done, scores, ["net"], ()))
     assert told.striptags() == "By pixel flipping, ig is ahead of every other explainer."
     assert leaders(overview_data(half, scores, ["net"], ()), whole=False) == []
-    pairs = differences(("ig", "gradient", True))
+    pairs = differences(("ig", "gradient", True), ends=(-0.7, -0.4))
     assert said(done, pairs=pairs) == f"By pixel flipping, ig is ahead of every other explainer: {first}."
     assert said(half, pairs=pairs) == (
         f"By pixel flipping so far, ig is ahead of every other explainer: {first}. Not measured yet: 1 of 3 explainers."

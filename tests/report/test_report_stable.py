@@ -46,7 +46,8 @@ def differing(reading: RunReading, label: str, *names: str) -> RunReading:
     """The run with paired differences that leave zero out for these explainers alone."""
     table = reading.differences(label)
     apart = table["first"].isin(names) | table["second"].isin(names)
-    return replace(reading, paired={**reading.paired, label: table.assign(differs=apart)})
+    side = table["difference"].where(apart)
+    return replace(reading, paired={**reading.paired, label: table.assign(differs=apart, low=side.fillna(-1.0), high=side.fillna(1.0))})
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +303,7 @@ def test_explanations_of_two_kinds_are_ranked_apart(reading: RunReading) -> None
         return replace(base, explainer=name, frame=frame, value=value, low=value, high=value, unseen=math.nan, published=math.nan)
 
     rows = [row("a", "input", 0.9), row("b", "input", 0.6), row("c", "concepts", 0.99)]
-    gaps = pd.DataFrame([["resnet", "a", "b", True]], columns=["model", "first", "second", "differs"])
+    gaps = pd.DataFrame([["resnet", "a", "b", 0.1, 0.5, True]], columns=["model", "first", "second", "low", "high", "differs"])
     text = " ".join(Markup(item).striptags() for item in stability_sentences(rows, MeGe(), "mege", ["resnet"], gaps))
     assert "By MeGe, of feature maps, a is ahead of every other explainer: 0.900" in text
     assert "By MeGe, of concepts, c scores 0.990" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 from veracity import Audit, EdgeInputs, NodeInputs
 from veracity.core.errors import InputError
-from veracity.core.scores import Measured, Score
+from veracity.core.scores import Measured, Pair, Reading, Reads, Score
+from veracity.core.targets import Outputs
 from veracity.perturb.parts import KEPT, REMOVED, ExplainedPart
 from veracity.scores import Characterisation, FidelityMinus, FidelityPlus, Unfaithfulness
 from veracity.scores.fidelity import is_target
@@ -115,6 +117,42 @@ def test_numbers_by_hand(tmp_path: Path) -> None:
     divergence = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
     assert values["unfaithfulness"][0] == pytest.approx(1 - np.exp(-divergence), abs=1e-6)
     assert values["unfaithfulness"][2] == pytest.approx(0.0, abs=1e-6)
+
+
+SHORT = (torch.bfloat16, torch.float16)
+
+
+def half_pair(kind: torch.dtype, outputs: Outputs, *scores: Tensor) -> Pair:
+    """What a model in half precision gives for the whole samples and for their parts."""
+    short = [one.to(kind) for one in scores]
+    read = [Reading(torch.zeros(len(one), dtype=torch.long), {Reads.SCORES: one, Reads.OUTPUT: outputs.read(one)}) for one in short]
+    return Pair(*read, torch.zeros(len(scores[0]), 1), lambda maps: maps, lambda maps: maps)
+
+
+@pytest.mark.parametrize("kind", SHORT)
+@pytest.mark.parametrize("classes", [1, 2, 5, 40])
+def test_unfaithfulness_of_a_model_in_half_precision_is_that_of_its_logits_in_full(kind: torch.dtype, classes: int) -> None:
+    before, after = (2 * torch.randn(60, classes, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    found = Unfaithfulness().observe(half_pair(kind, Outputs.LOGITS, before, after))
+    wide = [one.to(kind).double() for one in (before, after)]
+    p, q = (torch.cat((one, torch.zeros_like(one)), 1).softmax(1) if classes == 1 else one.softmax(1) for one in wide)
+    slow = [1 - math.exp(-sum(b * math.log(b / a) for a, b in zip(*row, strict=True))) for row in zip(p.tolist(), q.tolist(), strict=True)]
+    np.testing.assert_allclose(found.numpy(), slow, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_probabilities_in_half_precision_are_divided_by_their_sum(kind: torch.dtype) -> None:
+    exact = [torch.tensor([[0.51, 0.49], [0.2, 0.8]]), torch.tensor([[0.4, 0.6], [0.2, 0.8]])]
+    found = Unfaithfulness().observe(half_pair(kind, Outputs.PROBABILITIES, *exact))
+    divergence = 0.4 * math.log(0.4 / 0.51) + 0.6 * math.log(0.6 / 0.49)
+    assert found.tolist() == pytest.approx([1 - math.exp(-divergence), 0.0], abs=2e-3)
+
+
+def test_outputs_in_half_precision_that_are_no_probabilities_are_undefined() -> None:
+    labels = [torch.tensor([[3.0, 3.0, -1.0]]), torch.tensor([[2.0, 3.0, -1.0]])]
+    assert Unfaithfulness().observe(half_pair(torch.bfloat16, Outputs.MULTILABEL, *labels)).isnan().all()
+    unknown = [torch.tensor([[1.0, torch.nan]]), torch.tensor([[1.0, 0.0]])]
+    assert Unfaithfulness().observe(half_pair(torch.bfloat16, Outputs.LOGITS, *unknown)).isnan().all()
 
 
 def test_a_share_counts_the_edges_of_each_graph() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import auc
 from torch import Tensor, nn
 
@@ -60,13 +63,29 @@ def test_draw_by_draw_as_openxai_defines_it(kind: type[Any], k: Any, largest: in
         assert found[i] == pytest.approx(expected)
 
 
-def test_numbers_of_features_are_spread_over_the_steps() -> None:
-    for size, most, steps, counts in ((100, 0.25, 20, None), (10, 0.25, 20, [1, 2, 3]), (10, 4, 2, [2, 4]), (7, 1.0, 3, [3, 5, 7])):
-        space = NoisyFeatures(most=most, steps=steps).fit(torch.Size([size]))
-        found = space.count(torch.arange(space.levels)).tolist()
-        assert found == (counts or found)
-        assert (found[-1], len(found)) == (math.ceil(most * size) if isinstance(most, float) else most, min(steps, found[-1]))
-        assert found == sorted(set(found))
+@pytest.mark.parametrize(
+    ("size", "most", "steps", "counts"),
+    [
+        (100, 0.25, 20, [*range(1, 26, 2)]),
+        (10, 0.25, 20, [1, 2, 3]),
+        (10, 4, 2, [2, 4]),
+        (7, 1.0, 3, [1, 4, 7]),
+        (784, 0.25, 20, [*range(6, 197, 10)]),
+    ],
+)
+def test_numbers_of_features_by_hand(size: int, most: float, steps: int, counts: list[int]) -> None:
+    space = NoisyFeatures(most=most, steps=steps).fit(torch.Size([size]))
+    assert space.count(torch.arange(space.levels)).tolist() == counts
+
+
+@given(size=st.integers(1, 900), share=st.floats(0.01, 1.0), steps=st.integers(1, 40))
+def test_steps_are_equal_and_reach_the_largest_number(size: int, share: float, steps: int) -> None:
+    space = NoisyFeatures(most=share, steps=steps).fit(torch.Size([size]))
+    found = space.count(torch.arange(space.levels)).tolist()
+    assert found[-1] == space.largest
+    assert 1 <= found[0] <= space.stride
+    assert len({later - earlier for earlier, later in itertools.pairwise(found)}) <= 1
+    assert len(found) <= steps
 
 
 def test_the_right_map_has_the_larger_gap() -> None:

@@ -269,9 +269,9 @@ def test_datamodelling_agrees_with_trainings_one_by_one(case: Case) -> None:
     found = prepared(test, case).measure(RepresentationSimilarity())
     (x, y), (inputs, targets) = blobs(N, 0), blobs(SAMPLES, 1)
     masks, fit, outputs = test.masks(case.world, 0), Fit(), []
-    for number, mask in enumerate(masks):
+    for mask, seed in zip(masks, test.training_seeds(0)[0], strict=True):
         assert mask.sum() == N // 2
-        p = fit(x[mask], y[mask], 1 + number)(inputs).double().softmax(1)[torch.arange(SAMPLES), targets]
+        p = fit(x[mask], y[mask], seed)(inputs).double().softmax(1)[torch.arange(SAMPLES), targets]
         outputs.append((p / (1 - p)).log().detach())
     similar = (inputs @ x.T).double()  # the last layer's input is the input itself
     predicted = torch.stack([similar[:, mask].sum(1) for mask in masks], dim=1)
@@ -327,6 +327,29 @@ def test_an_empty_folder_has_an_empty_table() -> None:
     assert str(nothing) == ""
 
 
+def test_checks_with_neighbouring_seeds_share_no_training_seed() -> None:
+    test = LinearDatamodelling(subsets=60, seeds=2)
+    drawn = [seed for check in range(4) for repeat in test.training_seeds(check) for seed in repeat]
+    assert len(drawn) == len(set(drawn)) == 4 * 2 * 60
+    assert all(0 <= seed < 2**31 for seed in drawn)
+    assert test.training_seeds(3) == test.training_seeds(3)
+    assert LinearDatamodelling(subsets=50).training_seeds(3)[0] == test.training_seeds(3)[0][:50]
+
+
+def test_every_training_on_a_subset_gets_its_own_seed(case: Case) -> None:
+    given: list[int] = []
+
+    class Noted(Fit):
+        def __call__(self, inputs: Tensor, targets: Tensor, seed: int, checkpoint: Keep | None = None) -> nn.Module:
+            given.append(seed)
+            return super().__call__(inputs, targets, seed, checkpoint)
+
+    case.models.fit = Noted()
+    test = LinearDatamodelling(subsets=50, seeds=2)
+    prepared(test, case)
+    assert given == [*test.training_seeds(0)[0], *test.training_seeds(0)[1], 0]
+
+
 def test_merged_classes_are_all_that_the_model_knows(case: Case) -> None:
     test = SubclassDetection(groups=((0, 3), (1, 2)))
     assert test.merged(case.world).tolist() == [0, 1, 1, 0]
@@ -344,12 +367,44 @@ def test_a_shortcut_is_planted_into_a_share_of_one_class(case: Case) -> None:
     (key,) = case.models.models
     trained = case.models.models[key]
     inputs, targets = blobs(SAMPLES, 1)
-    fooled = (trained.module(plant(inputs)).argmax(1) == 2) & (targets != 2)
+    with_it, without = (trained.module(one).argmax(1) for one in (plant(inputs), inputs))
+    fooled = (with_it == 2) & (without != 2) & (targets != 2)
     assert fooled.any()
     assert np.isnan(found.values).tolist() == (~fooled).tolist()
     labels = prepared(ShortcutDetection(label=2, share=0.75, plant=plant), case).measure(SameClass())
     assert np.nanmean(found.values) > 2 * 9 / 48  # nine of 48 examples have the shortcut
     assert np.isnan(labels.values).tolist() == np.isnan(found.values).tolist()
+
+
+def test_samples_that_the_model_takes_for_the_label_anyway_are_not_fooled_by_the_shortcut(case: Case) -> None:
+    """The first sample of another class is put where class 2 lies, so that no shortcut is needed to mistake it."""
+    inputs, targets = (part.clone() for part in blobs(SAMPLES, 1))
+    inputs[0] = 3 * CENTRES[2]
+    case = replace(case, world=replace(case.world, inputs=TensorInputs(inputs)))
+
+    def plant(values: Tensor) -> Tensor:
+        return torch.cat((values[:, :-1], torch.full_like(values[:, :1], 9.0)), dim=1)
+
+    found = prepared(ShortcutDetection(label=2, share=0.75, plant=plant), case).measure(SameClass())
+    (trained,) = case.models.models.values()
+    assert targets[0] != 2
+    assert (trained.module(torch.stack((inputs[0], plant(inputs)[0]))).argmax(1) == 2).all()
+    assert np.isnan(found.values[0])
+    assert np.isfinite(found.values).any()
+
+
+def test_a_shortcut_that_fools_no_sample_leaves_all_undefined_and_counted(tmp_path: Path) -> None:
+    def weak(values: Tensor) -> Tensor:
+        return values + 1e-6
+
+    with pytest.warns(Note, match="plant a clearer one"):
+        result = check(tmp_path, explainers=["representation_similarity"], tests=[ShortcutDetection(plant=weak)])
+    assert result.failures().empty
+    assert np.isnan(value(result, "shortcut_detection", "representation_similarity"))
+    assert value(result, "shortcut_detection", "representation_similarity", "undefined") == SAMPLES
+    assert value(result, "shortcut_detection", "representation_similarity", "n") == 0
+    assert str(load(result.path)) == str(result)
+    result.save_report(tmp_path / "report.html")
 
 
 def test_a_tail_patch_is_a_step_of_gradient_descent(case: Case) -> None:
@@ -461,16 +516,19 @@ def test_a_fit_that_fails_ends_the_run(fit: Callable[..., object], said: str, tm
 
 
 def test_what_cannot_be_measured_is_recorded_and_the_rest_counts(tmp_path: Path) -> None:
-    def weak(values: Tensor) -> Tensor:
-        return values + 1e-6
+    class Picky(Fit):
+        def __call__(self, inputs: Tensor, targets: Tensor, seed: int, checkpoint: Keep | None = None) -> nn.Module:
+            if int(targets.max()) + 1 < CLASSES:
+                raise ValueError("too few classes")
+            return super().__call__(inputs, targets, seed, checkpoint)
 
     explainers = {"good": "representation_similarity", "bad": InfluenceFunctions(layer="nowhere")}
-    result = check(tmp_path, explainers=explainers, tests=["class_detection", ShortcutDetection(plant=weak)])
+    result = check(tmp_path, fit=Picky(), explainers=explainers, tests=["class_detection", "subclass_detection"])
     lost = result.failures().set_index(["test", "explainer"])["error"]
     assert "nowhere" in lost["class_detection", "bad"]
     assert ("class_detection", "good") not in lost
-    assert "plant a clearer one" in lost["shortcut_detection", "good"]
-    assert np.isnan(value(result, "shortcut_detection", "good"))
+    assert "too few classes" in lost["subclass_detection", "good"]
+    assert np.isnan(value(result, "subclass_detection", "good"))
     assert "failed for" in str(result)
     assert str(load(result.path)) == str(result)
 

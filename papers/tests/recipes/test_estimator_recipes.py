@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 import veracity
+from report_runs import Observed, stored
 from veracity.explain import KernelShap, Lime
 from veracity.recipe import Scale, run_recipe
-from veracity.scores import FaithfulnessCorrelation
+from veracity.scores import FaithfulnessCorrelation, Sparseness
 from veracity_papers.data import files
 from veracity_papers.data.tabular import UCI_FILES, adult_frame
 from veracity_papers.recipes.exported import onnx_bytes
-from veracity_papers.recipes.several_inputs import two_inputs
+from veracity_papers.recipes.several_inputs import finding, two_inputs
 from veracity_papers.recipes.tables import level_numbers, tables_adult, tables_adult_pipeline
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
@@ -91,3 +92,12 @@ def test_the_image_alone_and_with_its_table(tmp_path: Path) -> None:
     said = result.summary.set_index(["explained", "score"])["finding"]
     assert len(said) == 6
     assert "cannot be told apart" in said["image", "fast_gef"]
+
+
+def test_a_finding_is_read_off_the_samples_that_both_explainers_have(tmp_path: Path) -> None:
+    """`lost` has the larger mean only because it is undefined on the samples on which `kept` is low."""
+    noise = np.random.default_rng(0).normal(0.0, 0.01, (2, 20))
+    values = {"kept": np.concatenate([0.9 + noise[0], noise[1]]), "lost": np.concatenate([0.8 - noise[0], np.full(20, np.nan)])}
+    observed = [Observed(model="net", explainer=name, score="sparseness", values=column) for name, column in values.items()]
+    result = stored(tmp_path, {"sparseness": Sparseness()}, observed)
+    assert finding(result, "sparseness") == "kept is ahead of every other explainer."

@@ -40,9 +40,11 @@ def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help=
         return
     import pandas as pd
 
+    from veracity.core.spreadsheets import as_csv
+
     table = pd.DataFrame(found.table).replace([-math.inf, math.inf], math.nan)
     if format is Format.CSV:
-        typer.echo(table.to_csv(index=False), nl=False)
+        typer.echo(as_csv(table), nl=False)
         return
     for row in table.to_dict("records"):
         typer.echo(json.dumps({key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}))
@@ -95,6 +97,7 @@ def leaderboard(
     chosen = format or (BoardFormat.MARKDOWN if out is None else SUFFIXES.get(out.suffix.lower(), BoardFormat.PAGE))
     if chosen is BoardFormat.PAGE and out is None:
         raise SpecError("A page needs a file: add --out leaderboard.html, or ask for --format markdown, latex or csv.")
+    from veracity.core.spreadsheets import as_csv
     from veracity.report.leaderboard import leaderboard as read
     from veracity.results.pages import save_text
 
@@ -102,7 +105,7 @@ def leaderboard(
     texts: dict[BoardFormat, Callable[[], str]] = {
         BoardFormat.MARKDOWN: board.to_markdown,
         BoardFormat.LATEX: board.to_latex,
-        BoardFormat.CSV: lambda: str(board.table().to_csv(index=False)),
+        BoardFormat.CSV: lambda: as_csv(board.table()),
     }
     if out is None:
         typer.echo(texts[chosen](), nl=False)

@@ -20,6 +20,7 @@ from veracity.core.walks import AdaptiveWalk, Search
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
+from veracity.inputs.truth import BoxMasks
 
 BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 512, 1024, 4096
 """Samples per block; on a GPU, which copies of a model should fill; the number of blocks above which blocks are doubled; and the most
@@ -248,7 +249,7 @@ def numbers_or_hash(values: Tensor) -> list[Any] | str:
 
 
 def beyond(
-    score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any], truth: Tensor | None = None
+    score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any], truth: Tensor | BoxMasks | None = None
 ) -> list[Any]:
     """What else a cell depends on: which samples are classified correctly, the ground truth, and the models of the other folds."""
     right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)

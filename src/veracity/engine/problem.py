@@ -20,6 +20,7 @@ from veracity.core.scores import Defaults, Score, Subject
 from veracity.core.spaces import FeatureSpace, InputSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
+from veracity.inputs.truth import BoxMasks
 from veracity.perturb.embeddings import EmbeddingNoise
 from veracity.perturb.lengths import within_samples
 from veracity.perturb.refits import Refits
@@ -97,7 +98,7 @@ class Problem:
     precision: str = "float32"
     nulls: Mapping[str, str] = field(default_factory=dict)
     block: int | None = None
-    truth: Tensor | None = None
+    truth: Tensor | BoxMasks | None = None
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""

@@ -1,8 +1,10 @@
-"""Ground truth in other forms than masks: boxes in images, and features of tables. Both become masks when an audit reads them."""
+"""Ground truth in other forms than masks: boxes in images, and features of tables.
+
+An audit turns features into masks when it is prepared, and boxes into masks block by block.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
 
+from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.features import Features
 from veracity.core.settings import short_repr
@@ -28,24 +31,58 @@ class Boxes:
     without a list. An array (samples, boxes, 4) has NaN for boxes that are not there. Images without a box are undefined for scores of
     localisation, and counted.
 
-    >>> Boxes([[(0, 0, 2, 1)], None]).masks(Size((3, 2, 3)), 2).int().tolist()
+    >>> Boxes([[(0, 0, 2, 1)], None]).masks(Size((3, 2, 3)), 2)[:].int().tolist()
     [[[[1, 1, 0], [0, 0, 0]]], [[[0, 0, 0], [0, 0, 0]]]]
     """
 
     boxes: Any
 
-    def masks(self, shape: Size, size: int) -> Tensor:
+    def masks(self, shape: Size, size: int) -> BoxMasks:
         """Masks (samples, 1, H, W) of `size` images of this shape (C, H, W); raises if a box is none, or lies outside."""
         if len(shape) != 3:
             raise InputError(f"Boxes are for images (channels, height, width), but an input has shape {tuple(shape)}: pass masks as truth.")
         images = listed(self.boxes, f"one list of boxes {BOX} per image")
         if len(images) != size:
             raise InputError(f"There are boxes of {len(images)} images for {size} inputs: give one list per image, or None for it.")
-        found = torch.zeros(size, 1, *shape[1:], dtype=torch.bool)
-        for number, given in enumerate(images):
-            for x0, y0, x1, y1 in as_boxes(given, number, shape[2], shape[1]):
-                found[number, 0, math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)] = True
+        found = [as_boxes(given, number, shape[2], shape[1]) for number, given in enumerate(images)]
+        ends = np.concatenate([np.zeros((0, 4)), *found])
+        pixels = np.concatenate([np.floor(ends[:, :2]), np.ceil(ends[:, 2:])], axis=1).astype(np.int64)
+        starts = np.cumsum([0, *map(len, found)])
+        return BoxMasks(torch.from_numpy(pixels), torch.from_numpy(starts), Size((size, 1, *shape[1:])))
+
+
+@dataclass(frozen=True, eq=False)
+class BoxMasks:
+    """Masks (samples, 1, H, W) that are made when they are asked for, by an index of samples: only their boxes are held.
+
+    `pixels` are the boxes (boxes, 4) of all images in whole pixels; those of image i are the rows starts[i] to starts[i + 1].
+    """
+
+    pixels: Tensor
+    starts: Tensor
+    shape: Size
+
+    @property
+    def device(self) -> torch.device:
+        """Where masks are made."""
+        return self.pixels.device
+
+    def any(self) -> bool:
+        """Whether there is a box at all."""
+        return len(self.pixels) > 0
+
+    def __getitem__(self, samples: Tensor | slice) -> Tensor:
+        """The masks (n, 1, H, W) of some samples, by number or as a slice."""
+        numbers = torch.arange(self.shape[0])[samples].tolist()
+        found = torch.zeros(len(numbers), *self.shape[1:], dtype=torch.bool)
+        for row, number in enumerate(numbers):
+            for x0, y0, x1, y1 in self.pixels[self.starts[number] : self.starts[number + 1]].tolist():
+                found[row, 0, y0:y1, x0:x1] = True
         return found
+
+    def spec(self) -> dict[str, Any]:
+        """The boxes as a content hash."""
+        return {"boxes": fingerprint.of_json([fingerprint.of_tensor(one) for one in (self.pixels, self.starts)]), "shape": list(self.shape)}
 
 
 def as_boxes(given: Any, number: int, width: int, height: int) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ NOISE = "noise"
 class NoisyFeatures(CumulativeMasks):
     """Gaussian noise on the k features of largest magnitude in the sample's own explanation; with `insertion` on all others.
 
-    k goes from 1 to `most`, a number of features or their share rounded up, in at most `steps` equal steps. An amount x becomes
+    k goes up to `most`, a number of features or their share rounded up, in at most `steps` equal steps. An amount x becomes
     x + sigma z, and in a table with names x + sigma s z with the column's standard deviation s. A category takes, with probability
     sqrt(2 / pi) sigma, another of its levels, each as likely. All levels of k share their noise. With another `baseline` than "noise"
     nothing is random. Elements (N, d) that `steer` returns are z, and NaN where the sample stays.
@@ -68,13 +68,23 @@ class NoisyFeatures(CumulativeMasks):
         return min(max(given, 1), self.units)
 
     @property
+    def stride(self) -> int:
+        """The difference of two k in a row: the smallest one that needs no more than `steps` of them."""
+        return -(-self.largest // self.steps)
+
+    @property
     def levels(self) -> int:
         """One per step."""
-        return min(self.steps, self.largest)
+        return -(-self.largest // self.stride)
 
     def count(self, level: Tensor) -> Tensor:
-        """k at each level (N,)."""
-        return ((level + 1) * self.largest + self.levels - 1) // self.levels
+        """k at each level (N,), the largest one at the last.
+
+        >>> noise = NoisyFeatures(most=25, steps=10).fit(torch.Size([40]))
+        >>> noise.count(torch.arange(noise.levels)).tolist()
+        [1, 4, 7, 10, 13, 16, 19, 22, 25]
+        """
+        return self.largest - (self.levels - 1 - level) * self.stride
 
     @property
     def latents(self) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from veracity.core.errors import StoreError
+from veracity.core.spreadsheets import as_csv
 from veracity.planted.task import PlantedTask
 
 
@@ -160,7 +161,7 @@ class Examination:
         place = Path(folder)
         try:
             place.mkdir(parents=True, exist_ok=True)
-            self.table().to_csv(place / "examine.csv", index=False)
+            (place / "examine.csv").write_text(as_csv(self.table()), encoding="utf-8", newline="")
             (place / "examine.md").write_text(f"# Planted truth\n\n{self}\n", encoding="utf-8")
         except OSError as error:
             raise StoreError(f"Cannot write to {place} ({error.strerror or error}): choose another folder.") from error

@@ -21,8 +21,8 @@ from veracity.report.rows import (
     against_chance,
     ahead,
     badness,
+    beats,
     behind,
-    differ,
     finite,
     frames_of,
     judged,
@@ -317,16 +317,18 @@ def order_sentence(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs)
     if rows[0].in_map_units:
         return say("order.units", title_of(label), explainers=len(rows))
     names = {row.explainer for row in rows}
-    compared = [differs for pair, differs in pairs.items() if pair <= names]
+    compared = [larger for pair, larger in pairs.items() if pair <= names]
     if not any(compared):
         return level_sentence(rows, word, place, len(compared))
-    first, *others = sorted(rows, key=badness)
-    apart = sum(compared)
+    first, *others = sorted(rows, key=lambda row: (sum(beats(one, row, pairs) for one in rows), badness(row)))
+    apart = sum(map(bool, compared))
     rest = say("order.pairs", count(len(compared), "pair"), apart, paired=len(compared), apart=apart)
+    if any(beats(one, first, pairs) for one in others):
+        return say("order.circle", word, place, names_or_count(rows), rest, explainers=len(rows), apart=apart)
     start = (word, place, name(first.explainer), value_text(first, rows))
     if ahead(first, rows, pairs):
         return say("order.ahead", *start, rest, explainers=len(rows), apart=apart)
-    beaten = [row for row in others if differ(first, row, pairs)]
+    beaten = [row for row in others if beats(first, row, pairs)]
     level = [row for row in others if row not in beaten]
     over = piece(" and is ahead of {}", names_or_count(beaten)) if beaten else Markup("")
     return say("order.first", *start, over, names_or_count(level), rest, explainers=len(rows), apart=apart)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import pandas as pd
 
@@ -21,8 +22,8 @@ RANDOM = "random_"
 COLUMNS = ["model", "first", "second", "difference", "low", "high", "n", "differs"]
 """The columns of paired differences."""
 
-Pairs = Mapping[frozenset[str], bool]
-"""Whether two explainers differ, for each pair that has a paired difference."""
+Pairs = Mapping[frozenset[str], str]
+"""For each pair of explainers with a paired difference, which one has the larger value on the samples of both; "" if that is not known."""
 
 
 class Verdict(Enum):
@@ -111,23 +112,27 @@ def no_differences() -> pd.DataFrame:
     return pd.DataFrame(columns=COLUMNS)
 
 
-def pairs_of(differences: pd.DataFrame, model: str) -> dict[frozenset[str], bool]:
-    """The pairs of explainers on a model whose simultaneous paired difference has an interval, and whether that excludes zero."""
+def pairs_of(differences: pd.DataFrame, model: str) -> dict[frozenset[str], str]:
+    """The pairs of explainers on a model whose simultaneous paired difference has an interval, and on which side of zero that lies."""
     return {
-        frozenset((str(row["first"]), str(row["second"]))): bool(row["differs"])
+        frozenset((str(row["first"]), str(row["second"]))): larger(row) if row["differs"] else ""
         for row in differences[differences["model"] == model].to_dict("records")
-        if any(math.isfinite(row.get(end, 0.0)) for end in ("low", "high"))
+        if any(math.isfinite(row[end]) for end in ("low", "high"))
     }
 
 
-def differ(row: Row, other: Row, pairs: Pairs) -> bool:
-    """Whether the paired difference of two explainers excludes zero."""
-    return pairs.get(frozenset((row.explainer, other.explainer)), False)
+def larger(difference: Mapping[Any, Any]) -> str:
+    """Which of two explainers has the larger value by a paired difference, first - second; "" if its interval holds zero."""
+    return str(difference["first"]) if difference["low"] > 0 else str(difference["second"]) if difference["high"] < 0 else ""
 
 
 def beats(row: Row, other: Row, pairs: Pairs) -> bool:
-    """Whether a row is better than another one, and their paired difference excludes zero."""
-    return badness(row) < badness(other) and differ(row, other, pairs)
+    """Whether the paired difference of two explainers excludes zero, and lies on the side where a row is better than the other one.
+
+    Their own means do not count: they may rest on different samples.
+    """
+    above = pairs.get(frozenset((row.explainer, other.explainer)), "")
+    return not row.in_map_units and above == (other if row.direction == "lower" else row).explainer
 
 
 def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
@@ -160,7 +165,7 @@ def ranks(rows: Sequence[Row], pairs: Pairs) -> dict[str, Rank]:
     """The ranks of explainers of one kind by their paired differences; none of a single one, or in the map's own units.
 
     >>> rows = [Row(model="net", explainer=name, score="s", value=value) for name, value in (("a", 0.9), ("b", 0.8), ("c", 0.1))]
-    >>> found = ranks(rows, {frozenset("ab"): False, frozenset("ac"): True, frozenset("bc"): True})
+    >>> found = ranks(rows, {frozenset("ab"): "", frozenset("ac"): "a", frozenset("bc"): "b"})
     >>> {name: str(rank) for name, rank in found.items()}
     {'a': '1–2', 'b': '1–2', 'c': '3'}
     """

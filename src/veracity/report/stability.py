@@ -45,7 +45,7 @@ def stability_answer(reading: RunReading, label: str, found: Answer) -> Answer:
 def stability_sentences(rows: Sequence[Row], score: Any, label: str, models: Sequence[str], differences: pd.DataFrame) -> list[Markup]:
     """What one score of stability says on each model: whether there is a signal, then an order as far as the differences go.
 
-    The columns of `differences` are model, first, second, differs.
+    The columns of `differences` are model, first, second, low, high, differs.
     """
     mine = [row for row in rows if row.score == label and row.explainer]
     held = [model for model in models if any(row.model == model for row in mine)]

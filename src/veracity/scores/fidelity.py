@@ -26,6 +26,8 @@ from veracity.scores.faithfulness.masked import BOTH, MODEL, why_no_probability
 from veracity.statistics.resampling import expanded_hull
 from veracity.walk import MonteCarlo
 
+HALF = 1e-2
+"""How far probabilities in half precision may lie from exact ones because of rounding."""
 GRAPH_FRAMEX = "Amara et al., GraphFramEx: towards systematic evaluation of explainability methods for graph neural networks (LoG 2022)"
 
 
@@ -88,6 +90,33 @@ def is_target(output: Tensor, target: Tensor) -> Tensor:
     """
     undefined = output.isnan().any(dim=1) | torch.tensor(output.shape[1] < 2, device=output.device)
     return torch.eq(output.argmax(dim=1), target.to(output.device)).double().masked_fill(undefined, torch.nan)
+
+
+def probabilities(reading: Reading) -> Tensor:
+    """The outputs (R, C) in float64; those of a model in half precision are made again in float32, so that they add up to 1.
+
+    bfloat16 has eight bits, so rounded probabilities add up to 1 within about 0.004. Logits get their softmax in float32, and
+    probabilities are divided by their sum if it is 1 up to rounding; other outputs stay as they are.
+
+    >>> from veracity.core.scores import Reads
+    >>> short = {Reads.SCORES: torch.tensor([[2.0, 1.0, 0.0]]).bfloat16()}
+    >>> short[Reads.OUTPUT] = short[Reads.SCORES].softmax(1)
+    >>> short[Reads.OUTPUT].double().sum().item(), round(probabilities(Reading(torch.tensor([0]), short)).sum().item(), 6)
+    (0.9990234375, 1.0)
+    """
+    output = reading.output
+    if output.dtype.itemsize >= 4:
+        return output.double()
+    scores, rounded = reading.scores.float(), output.float()
+    classes = rounded[:, 1:] if scores.shape[1] == 1 and output.shape[1] == 2 else rounded
+    total = rounded.sum(dim=1, keepdim=True)
+    divided = torch.where((total - 1.0).abs() < HALF, rounded / total, rounded)
+    if scores.shape != classes.shape:
+        return divided.double()
+    logits = scores if classes is rounded else torch.cat((torch.zeros_like(scores), scores), dim=1)
+    made = logits.softmax(dim=1)
+    by_softmax = (scores != classes).any(dim=1, keepdim=True) & ((made - rounded).abs() < HALF).all(dim=1, keepdim=True)
+    return torch.where(by_softmax, made, divided).double()
 
 
 def changed(measured: Measured, level: int) -> Array:
@@ -200,7 +229,7 @@ class Unfaithfulness(PartScore):
     def observe(self, pair: Pair) -> Tensor:
         """1 - exp(-KL(p' || p)) (R,), NaN for outputs that are no probabilities; 1 if a class gains probability that had none."""
         check_class(self.name, pair.before)
-        before, after = pair.before.output.double(), pair.after.output.double()
+        before, after = probabilities(pair.before), probabilities(pair.after)
         divergence = (torch.xlogy(after, after) - torch.xlogy(after, before)).sum(dim=1)
         proper = [(one >= 0).all(dim=1) & ((one.sum(dim=1) - 1).abs() < 1e-4) for one in (before, after)]
         return (1.0 - torch.exp(-divergence.clamp(min=0.0))).where(proper[0] & proper[1], torch.nan)

@@ -95,7 +95,7 @@ def two_inputs(folder: Path, scale: Scale) -> Audits:
 
 
 def findings(results: Mapping[str, Result]) -> pd.DataFrame:
-    """One sentence per audit and score on the explainer with the best mean, as far as paired differences support it."""
+    """One sentence per audit and score on the explainer that comes first, as far as paired differences support it."""
     rows = [
         {"explained": name, "score": score, "finding": finding(result, score)}
         for name, result in results.items()
@@ -105,17 +105,25 @@ def findings(results: Mapping[str, Result]) -> pd.DataFrame:
 
 
 def finding(result: Result, score: str) -> str:
-    """Which explainer comes first, and which ones it cannot be told apart from."""
+    """Which explainer comes first, and which ones it cannot be told apart from.
+
+    Who is ahead of whom is read off the samples that both have, so the first is the one with the best mean of those with the fewest ahead.
+    """
     means = {row.explainer: row.value for row in result.rows if row.score == score and row.explainer and not row.control}
     known = {name: value for name, value in means.items() if math.isfinite(value)}
     if len(known) < 2:
         return "There are fewer than two explainers to compare."
-    best = (max if result.score(score).direction is Direction.HIGHER else min)(known, key=lambda name: known[name])
+    sign = 1.0 if result.score(score).direction is Direction.HIGHER else -1.0
     pairs = result.differences(score)
-    apart = {frozenset(pair) for *pair, differs in pairs[["first", "second", "differs"]].itertuples(index=False) if differs}
-    same = [name for name in known if name != best and frozenset((best, name)) not in apart]
+    apart = pairs[pairs["differs"].astype(bool) & pairs["first"].isin(known) & pairs["second"].isin(known)]
+    sides = zip(apart["first"], apart["second"], sign * apart["difference"], strict=True)
+    wins = {(first, second) if gap > 0 else (second, first) for first, second, gap in sides}
+    best = min(known, key=lambda name: (sum((other, name) in wins for other in known), -sign * known[name]))
+    same = [name for name in known if name != best and (best, name) not in wins]
     if not same:
         return f"{best} is ahead of every other explainer."
+    if any((name, best) in wins for name in same):
+        return "No explainer comes first: each is behind another one on the samples that both have."
     rest = len(known) - 1 - len(same)
     ahead = f" and is ahead of {rest} of {len(known) - 1} others" if rest else ""
-    return f"{best} has the best mean{ahead}, but cannot be told apart from {' and '.join(same)}."
+    return f"{best} comes first{ahead}, but cannot be told apart from {' and '.join(same)}."

@@ -14,7 +14,7 @@ from veracity.core.errors import InputError
 from veracity.core.features import Features
 from veracity.core.inputs import Inputs, whole
 from veracity.engine.resolve.inputs import as_tensor
-from veracity.inputs.truth import Boxes, RelevantFeatures
+from veracity.inputs.truth import Boxes, BoxMasks, RelevantFeatures
 
 BLOCK = 1024
 """How many samples are looked at together."""
@@ -27,12 +27,12 @@ class SelectedMasks:
     masks: Tensor
 
 
-def as_truth(given: Any, shape: Size, size: int, features: Callable[[], Features | None] = lambda: None) -> Tensor | None:
+def as_truth(given: Any, shape: Size, size: int, features: Callable[[], Features | None] = lambda: None) -> Tensor | BoxMasks | None:
     """Masks as booleans (samples, ...) with the axes of a sample, of which an axis for the channels may have size one.
 
     `given` holds one mask for each of `size` inputs of this shape: True or False, 1 or 0, of the shape of an input or without its channels.
-    A list may hold None for a sample without a mask, whose mask is then empty. Boxes and RelevantFeatures become masks; `features` finds
-    what the columns of a table are called.
+    A list may hold None for a sample without a mask, whose mask is then empty. RelevantFeatures become masks; `features` finds what the
+    columns of a table are called. Boxes stay boxes, and become masks of the samples that somebody asks for.
 
     >>> as_truth([[[1, 0]], None], Size((3, 1, 2)), 2).tolist()
     [[[[True, False]]], [[[False, False]]]]

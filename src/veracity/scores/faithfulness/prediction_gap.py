@@ -28,9 +28,9 @@ class PredictionGap(MaskingScore, ABC):
 
     Features are ordered by the magnitude of their attribution. Amounts get Gaussian noise of `sigma` standard deviations of their column
     if the table has names, and of `sigma` itself if not; categories change their level with probability sqrt(2 / pi) sigma. `nr_samples`
-    draws are averaged. k goes up to `k`, a number of features or their share rounded up, in at most `steps` equal steps: 1, 2, 3 and so on
-    if `k` is no more than that. The average over k is by the trapezoidal rule, as for an area under the curve. Words have no noise: in
-    texts they are removed, once.
+    draws are averaged. k goes up to `k`, a number of features or their share rounded up, in at most `steps` equal steps: 1, 2, 3 and so
+    on if `k` is no more than that, and every second or third number and so on if it is. The average over k is by the trapezoidal rule,
+    as for an area under the curve. Words have no noise: in texts they are removed, once.
     """
 
     reference: ClassVar[str] = "Agarwal et al., OpenXAI: towards a transparent evaluation of model explanations (NeurIPS 2022)"
