@@ -4,9 +4,11 @@
 
 On the CPU a LeNet with images of 28 x 28, on the GPU torchvision's ResNet-50 with images of 224 x 224. The floor is the model passes
 that a score cannot do without, as bare batched calls: every image once for the class that is explained, explanations forward and
-backward, outputs forward. Everything else counts as ours: masks, noise, ranks, statistics and files. Two parts have no pass to be
-compared with and are timed apart: the imputation of ROAD, and the superpixels of IROF, which scikit-image makes on the CPU; the ratio
-is of the time without them. With one thread on a CPU (OMP_NUM_THREADS=1) all times are the process's own. The number of images is chosen
+backward, perturbed outputs forward. The pass for the class also gives the unperturbed output, which is not counted again. The floor's
+calls have as many rows as the audit allows; the audit's own first pass on a CPU has calls of 64. Everything else counts as ours: masks,
+noise, ranks, statistics and files. Two parts have no pass to be compared with and are timed apart: the imputation of ROAD, and the
+superpixels of IROF, which scikit-image makes on the CPU; the ratio is of the time without them. With one thread on a CPU
+(OMP_NUM_THREADS=1) all times are the process's own. The number of images is chosen
 so that the floor takes about `--seconds`. Quantus does the same work on fewer images, and its time per image is compared.
 """
 

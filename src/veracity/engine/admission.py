@@ -279,7 +279,7 @@ def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget, advance:
 
 
 def aligned_rows(module: nn.Module, budget: Budget) -> int:
-    """After how many samples a new call begins: after each of the smallest blocks on a CPU, where larger calls are no faster."""
+    """After how many samples a new call begins: on a CPU after each of the smallest blocks, so that every block consists of whole calls."""
     return BLOCK if device_of(module).type == "cpu" else budget.rows
 
 
