@@ -9,26 +9,20 @@ what else the machine does counts for nobody.
 from __future__ import annotations
 
 import sys
-import tempfile
-import warnings
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns
+from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns, ours, quantus_metric
 from veracity import Audit
 from veracity.core.explainers import Cost
 from veracity.core.scores import Score
 from veracity.core.spaces import WeightSpace
-from veracity.engine.memory import MEMORY
 from veracity.engine.plan import Job
 from veracity.scores import MaxSensitivity
 from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, Infidelity
@@ -80,14 +74,6 @@ def audit_of(
     return Audit(models=model, inputs=x, explainers=list(explainers), scores=list(scores), controls=False, companions=companions)
 
 
-def ours(audit: Audit) -> None:
-    """A run into a folder that nobody keeps, from an empty memory."""
-    MEMORY.kept.clear()
-    MEMORY.held = 0
-    with tempfile.TemporaryDirectory() as folder:
-        audit.run(Path(folder) / "run", progress=False)
-
-
 def peer_of(quantus: Any, score: Score) -> Any:
     """Quantus's metric of the same name with the same amount of work; None if it has none."""
     noise = {"perturb_func": quantus.functions.perturb_func.batch_gaussian_noise, "perturb_func_kwargs": NOISE}
@@ -100,21 +86,6 @@ def peer_of(quantus: Any, score: Score) -> Any:
     }
     made = metrics.get(score.name)
     return made and made()
-
-
-def theirs(quantus: Any, metric: Any, model: nn.Module, x: Tensor) -> None:
-    """The metric on the same images, with Captum's gradient as it comes with Quantus."""
-    targets = model(x).argmax(1)
-    with warnings.catch_warnings(), redirect_stdout(StringIO()):
-        warnings.simplefilter("ignore")
-        metric(
-            model=model,
-            x_batch=x.numpy().copy(),
-            y_batch=targets.numpy(),
-            channel_first=True,
-            explain_func=quantus.explain,
-            explain_func_kwargs={"method": "Gradient"},
-        )
 
 
 def on_copies(job: Job) -> bool:
@@ -136,7 +107,7 @@ def measured(quantus: Any, model: nn.Module, score: Score, count: int) -> tuple[
     }
     metric = None if quantus is None else peer_of(quantus, score)
     if metric is not None:
-        works["quantus"] = partial(theirs, quantus, metric, model, x)
+        works["quantus"] = partial(quantus_metric, quantus, metric, model, x)
     return cost, in_turns(works, x.device)
 
 

@@ -4,9 +4,11 @@
 
 On the CPU a LeNet with images of 28 x 28, on the GPU torchvision's ResNet-50 with images of 224 x 224. The floor is the model passes
 that a score cannot do without, as bare batched calls: every image once for the class that is explained, explanations forward and
-backward, outputs forward. Everything else counts as ours: masks, noise, ranks, statistics and files. Two parts have no pass to be
-compared with and are timed apart: the imputation of ROAD, and the superpixels of IROF, which scikit-image makes on the CPU; the ratio
-is of the time without them. With one thread on a CPU (OMP_NUM_THREADS=1) all times are the process's own. The number of images is chosen
+backward, perturbed outputs forward. The pass for the class also gives the unperturbed output, which is not counted again. The floor's
+calls have as many rows as the audit allows; the audit's own first pass on a CPU has calls of 64. Everything else counts as ours: masks,
+noise, ranks, statistics and files. Two parts have no pass to be compared with and are timed apart: the imputation of ROAD, and the
+superpixels of IROF, which scikit-image makes on the CPU; the ratio is of the time without them. With one thread on a CPU
+(OMP_NUM_THREADS=1) all times are the process's own. The number of images is chosen
 so that the floor takes about `--seconds`. Quantus does the same work on fewer images, and its time per image is compared.
 """
 
@@ -15,16 +17,12 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
-import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,11 +30,10 @@ from torch import Tensor, nn
 
 from benchmarks.gpu import floor_of, floor_seconds
 from benchmarks.gpu_floor import network
-from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns, now, quiet, synchronise
+from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns, now, ours, quantus_metric, quiet, synchronise
 from veracity import Audit
 from veracity.core.explainers import Cost
 from veracity.core.scores import Reads, Score, reads_before
-from veracity.engine.memory import MEMORY
 from veracity.perturb import replaced
 from veracity.scores import (
     AUC,
@@ -138,26 +135,6 @@ def peer_of(quantus: Any, score: Any) -> Any:
     return made and made()
 
 
-def theirs(quantus: Any, metric: Any, model: nn.Module, x: Tensor, masks: Tensor) -> None:
-    """The metric on the same images, with Captum's gradient as it comes with Quantus."""
-    device = next(model.parameters()).device
-    with torch.no_grad():
-        targets = model(x.to(device)).argmax(1).cpu()
-    with warnings.catch_warnings(), redirect_stdout(StringIO()):
-        warnings.simplefilter("ignore")
-        metric(
-            model=model,
-            x_batch=x.numpy().copy(),
-            y_batch=targets.numpy(),
-            s_batch=masks[:, None].numpy(),
-            channel_first=True,
-            device=str(device),
-            batch_size=len(x),
-            explain_func=quantus.explain,
-            explain_func_kwargs={"method": "Gradient"},
-        )
-
-
 @contextmanager
 def timed_apart(name: str, device: torch.device) -> Iterator[list[float]]:
     """The seconds of every call of a function of `veracity.perturb.replaced`, which is put back afterwards."""
@@ -176,13 +153,6 @@ def timed_apart(name: str, device: torch.device) -> Iterator[list[float]]:
         yield spent
     finally:
         setattr(replaced, name, function)
-
-
-def ours(audit: Audit) -> None:
-    """A run into a folder that nobody keeps, from an empty memory."""
-    MEMORY.forget()
-    with tempfile.TemporaryDirectory() as folder:
-        audit.run(Path(folder) / "run", progress=False)
 
 
 def measured(model: nn.Module, x: Tensor, score: Score, seconds: float, rates: dict[str, float] | None) -> dict[str, float]:
@@ -271,7 +241,7 @@ def main() -> None:
             metric, beside = None if quantus is None else peer_of(quantus, score), ""
             if metric is not None:
                 try:
-                    call = partial(theirs, quantus, metric, model, x[:PEER], x[:PEER].mean(dim=1) > 0.5)
+                    call = partial(quantus_metric, quantus, metric, model, x[:PEER], x[:PEER].mean(dim=1) > 0.5)
                     their = in_turns({"theirs": call}, next(model.parameters()).device, repeats=1)["theirs"] / PEER
                     beside = f"{their * one['images'] / one['ours']:.1f} x"
                 except Exception as error:  # whatever Quantus raises is part of the answer

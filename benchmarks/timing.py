@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,9 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from veracity import Audit
 from veracity.core.errors import Note
 from veracity.core.explainers import Cost
 from veracity.core.models import evaluating
+from veracity.engine.memory import MEMORY
 
 CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
@@ -85,3 +90,29 @@ def bare_passes(model: nn.Module, batch: Tensor, targets: Tensor, cost: Cost, ro
 def chunks(total: int, rows: int) -> list[int]:
     """A total in parts of at most `rows`."""
     return [rows] * (total // rows) + ([total % rows] if total % rows else [])
+
+
+def ours(audit: Audit) -> None:
+    """A run into a folder that nobody keeps, from an empty memory."""
+    MEMORY.forget()
+    with tempfile.TemporaryDirectory() as folder:
+        audit.run(Path(folder) / "run", progress=False)
+
+
+def quantus_metric(quantus: Any, metric: Any, model: nn.Module, x: Tensor, masks: Tensor | None = None) -> None:
+    """A metric of Quantus on images and, if it needs them, masks (N, H, W), with Captum's gradient as it comes with Quantus."""
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        targets = model(x.to(device)).argmax(1).cpu()
+    given = {} if masks is None else {"s_batch": masks[:, None].numpy(), "device": str(device), "batch_size": len(x)}
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        metric(
+            model=model,
+            x_batch=x.numpy().copy(),
+            y_batch=targets.numpy(),
+            channel_first=True,
+            explain_func=quantus.explain,
+            explain_func_kwargs={"method": "Gradient"},
+            **given,
+        )

@@ -198,8 +198,8 @@ def test_rotations_by_levels_and_by_counting_out(tmp_path: Path) -> None:
 
 
 def base_rows(samples: int) -> int:
-    """A first look, the outputs, a few of them twice together and once alone, the scores and maps to compare with."""
-    return 1 + samples + 3 * min(4, samples) + samples + samples
+    """A first look, the outputs, which are the scores to compare with, a few of them twice together and once alone, and the maps."""
+    return 1 + samples + 3 * min(4, samples) + samples
 
 
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:

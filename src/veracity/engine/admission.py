@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ from veracity.core.models import View, check_weights, device_of, evaluating, ext
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
 from veracity.core.transfer import fetch
-from veracity.engine.memory import Budget, budget_for
+from veracity.engine.memory import BYTES, Budget, budget_for
+from veracity.engine.plan import BLOCK
 from veracity.engine.predictions import correct_samples, declared, recognise, share_correct
-from veracity.engine.problem import AuditedModel
+from veracity.engine.problem import AuditedModel, FirstOutputs
 from veracity.inputs.several import PartsModel
 from veracity.models import Converted, readable_output
 from veracity.models.base import HIDDEN, scores_key
@@ -49,6 +51,7 @@ def admit(
 
     Labels may be a function, which is called after the model has seen every input: a dataset is read once for both.
     """
+    at_once = budget.rows
     with evaluating(module):
         scores = None if extendable(module) else sweep(name, module, inputs, budget, advance)
         with torch.no_grad():  # one text says what the outputs are: scores of all tokens after all positions would fill the memory
@@ -84,6 +87,7 @@ def admit(
     correct = None if single or labels is None else correct_samples(name, decided, labels, outputs)
     accuracy = share_correct(name, decided, labels, kind) if correct is None else float(correct.float().mean())
     chosen = target.choose_by(decided, viewed, labels)
+    kept = viewed is decided and module is view and module is deciding and budget.rows == at_once and viewed.nbytes <= BYTES
     audited = AuditedModel(
         module,
         fingerprint.of_model(module),
@@ -96,6 +100,7 @@ def admit(
         mixing=mixing,
         target=target,
         uncertain=why_uncertain(viewed[:SHOWN], decided[:SHOWN], kind, dense=deciding is not module),
+        first=FirstOutputs(viewed, aligned_rows(module, budget), device_of(module)) if kept else None,
     )
     return audited, accuracy
 
@@ -246,15 +251,17 @@ def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget, advance:
     parts: list[Tensor] = []
     coming: list[Callable[[], Tensor]] = []
 
-    def some(part: slice) -> None:
-        x = take(inputs, part, module)  # goes to a GPU while it works on the inputs before
+    def some(start: int, part: slice) -> None:
+        x = take(inputs, slice(start + part.start, start + part.stop), module)  # goes to a GPU while it works on the inputs before
         if coming:
             parts.append(coming.pop()())
         coming.append(fetch(x.through(module).detach()))
         advance(part.stop - part.start)
 
+    aligned = aligned_rows(module, budget)
     try:
-        budget.spend(inputs.size(), 1, some)
+        for start in range(0, inputs.size(), aligned):
+            budget.spend(min(aligned, inputs.size() - start), 1, partial(some, start))
         parts += [late() for late in coming]
     except VeracityError:
         raise
@@ -269,6 +276,11 @@ def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget, advance:
             f"Model '{name}' returns NaN or infinity for {len(bad)} of {len(outputs)} inputs; the first is sample {int(bad[0])}."
         )
     return outputs
+
+
+def aligned_rows(module: nn.Module, budget: Budget) -> int:
+    """After how many samples a new call begins: on a CPU after each of the smallest blocks, so that every block consists of whole calls."""
+    return BLOCK if device_of(module).type == "cpu" else budget.rows
 
 
 def sample_error(name: str, module: nn.Module, inputs: Inputs, error: Exception) -> InputError:

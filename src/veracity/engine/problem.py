@@ -38,6 +38,7 @@ class AuditedModel:
     mixing     how far outputs depend on the other inputs of a batch, as a share; should be 0
     target     which output is explained, for outputs of this shape; None is the target of the audit
     uncertain  what a probability of the explained score would need, as the end of a sentence; "" if there is one
+    first      its outputs for every sample, as computed at the start; None if they are too large, or if something else is explained
     """
 
     module: nn.Module
@@ -53,12 +54,38 @@ class AuditedModel:
     mixing: float = 0.0
     target: Target | None = None
     uncertain: str = ""
+    first: FirstOutputs | None = None
 
     def read(self, x: Signals) -> Tensor:
         """Probabilities (N, K), or raw outputs, as scores read them."""
         deciding = self.module if self.target is None else self.target.decisions(self.module)
         output = x.through(deciding)
         return self.outputs.read(output) if deciding is self.module else self.outputs.read_decisions(output)
+
+
+@dataclass(frozen=True)
+class FirstOutputs:
+    """The outputs (samples, K) of a model for all samples, on the CPU, from calls of `rows` consecutive samples on a device.
+
+    The last digits of an output may depend on what else is in the batch. So a block takes its outputs from here only if it consists of
+    whole calls: then they depend neither on the other blocks nor on what was measured before.
+    """
+
+    outputs: Tensor
+    rows: int
+    device: torch.device
+
+    def of(self, samples: Sequence[int], device: torch.device) -> Tensor | None:
+        """Those of consecutive samples (N, K) that make up whole calls on this device; else None.
+
+        >>> first = FirstOutputs(torch.arange(5.0)[:, None], 2, torch.device("cpu"))
+        >>> first.of(range(2, 5), torch.device("cpu")).flatten(), first.of(range(1, 4), torch.device("cpu"))
+        (tensor([2., 3., 4.]), None)
+        """
+        if not isinstance(samples, range) or samples.step != 1 or device != self.device:
+            return None
+        whole = samples.start % self.rows == 0 and (samples.stop % self.rows == 0 or samples.stop == len(self.outputs))
+        return self.outputs[samples.start : samples.stop] if whole else None
 
 
 @dataclass(frozen=True)

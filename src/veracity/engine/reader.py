@@ -254,15 +254,23 @@ class Block:
         found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
         if Reads.TRUTH in what and self.problem.truth is not None:
             found[Reads.TRUTH] = self.problem.truth[self.samples].to(self.device)
-        if Reads.EXPLANATION in what:  # first, since its pass may show the outputs too
+        if Reads.EXPLANATION in what:  # first, since the pass of an explainer of layers shows the outputs too
             found[Reads.EXPLANATION] = self.explanation(request)
         if wanted := what & OUTPUTS:
             found |= self.own_outputs(wanted, request)
         return found
 
     def own_outputs(self, what: frozenset[Reads], request: Request) -> Readings:
-        """The outputs of the unperturbed model."""
-        return self.outputs(lambda: self.reader, what, request, self.own_key(request))
+        """The outputs of the unperturbed model; those of the first pass, which fixed the targets, are not computed again."""
+        known = {one: value for one, value in self.first_outputs.items() if one in what}
+        missing = what - set(known)
+        return {**known, **(self.outputs(lambda: self.reader, missing, request, self.own_key(request)) if missing else {})}
+
+    @cached_property
+    def first_outputs(self) -> Readings:
+        """What the first pass of the unperturbed model shows of the whole block; nothing if it was made in other batches."""
+        first = None if self.rows is not None or self.model.first is None else self.model.first.of(self.job.samples, self.device)
+        return {} if first is None else self.reader.shown_by(send(first, self.device))
 
     def own_key(self, request: Request) -> str:
         """What outputs of the unperturbed model depend on."""

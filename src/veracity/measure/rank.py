@@ -120,6 +120,17 @@ def doubled_ranks(x: Tensor) -> Tensor:
     return torch.empty(x.shape, dtype=torch.float64, device=x.device).scatter_(1, order, shared.double())
 
 
+def sorted_rows(x: Tensor) -> Tensor:
+    """Rows (N, D) in ascending order, NaN last; NumPy sorts numbers without their positions several times as fast as torch.
+
+    >>> sorted_rows(torch.tensor([[0.5, 0.1, 0.9]]))
+    tensor([[0.1000, 0.5000, 0.9000]])
+    """
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return x.sort(dim=1).values
+    return torch.from_numpy(np.sort(x.detach().numpy(), axis=1))
+
+
 def sort_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """Rows (N, D) in ascending order, or whole numbers with the same order and ties, and the positions they come from.
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError
 from veracity.core.features import Features
 from veracity.core.settings import Count, Portion, Positive
-from veracity.perturb.masks import CumulativeMasks, expand_explanation, filling, ranks
+from veracity.perturb.masks import filling
+from veracity.perturb.replaced import DrawnMasks
 
 NOISE = "noise"
 """The baseline that is the sample itself plus noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyFeatures(CumulativeMasks):
+class NoisyFeatures(DrawnMasks):
     """Gaussian noise on the k features of largest magnitude in the sample's own explanation; with `insertion` on all others.
 
     k goes up to `most`, a number of features or their share rounded up, in at most `steps` equal steps. An amount x becomes
@@ -35,7 +35,7 @@ class NoisyFeatures(CumulativeMasks):
     """
 
     name = "noisy_features"
-    by_explanation: ClassVar[bool] = True
+    does = "perturbs"
     own_baselines = (NOISE,)
     reference = "Agarwal et al., OpenXAI: towards a transparent evaluation of model explanations (NeurIPS 2022)"
 
@@ -46,11 +46,6 @@ class NoisyFeatures(CumulativeMasks):
     scales: Tensor | None = field(default=None, metadata={"unset": True})
     categorical: Tensor | None = field(default=None, metadata={"unset": True})
     background: Tensor | None = field(default=None, metadata={"unset": True})
-
-    @property
-    def random(self) -> bool:
-        """Whether noise is drawn."""
-        return isinstance(self.baseline, str) and self.baseline == NOISE
 
     def over(self, features: Features) -> Self:
         """The noise of a table's columns, in their units, with the levels of its categories."""
@@ -85,30 +80,6 @@ class NoisyFeatures(CumulativeMasks):
         [1, 4, 7, 10, 13, 16, 19, 22, 25]
         """
         return self.largest - (self.levels - 1 - level) * self.stride
-
-    @property
-    def latents(self) -> int:
-        """One per unit."""
-        return self.units
-
-    def decode(self, latent: Tensor) -> Tensor:
-        """The noise before it is scaled, (N, units)."""
-        return latent
-
-    def at(self, elements: Tensor, level: Tensor) -> Tensor:
-        """The noise with the k of its level, (N, units + 1)."""
-        return torch.cat((elements, self.count(level)[:, None].to(elements)), dim=1)
-
-    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """The rank of each unit by the magnitude of its explanation, (B, units)."""
-        if explanation is None:
-            raise InputError(f"The space '{self.name}' perturbs in the order of an explanation, and there is none: give explainers.")
-        return ranks(self.unit_sums(expand_explanation(explanation, x)).abs(), descending=True)
-
-    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
-        """The noise (N, d), NaN where the sample stays."""
-        elements = elements.to(guide.device)
-        return self.spread(torch.where(self.masks(guide, elements[:, -1:]), elements[:, :-1], torch.nan))
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """The inputs with noise where an element is a number."""

@@ -5,6 +5,7 @@ Also masks over superpixels, whose number differs from sample to sample.
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar, Self
@@ -25,7 +26,53 @@ UNIFORM = "uniform"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomValues(RangedSpace, CumulativeMasks):
+class DrawnMasks(CumulativeMasks, ABC):
+    """Units get something that is drawn for each of them, in the order of their magnitude in the sample's own explanation.
+
+    Elements are a draw per unit beside the count of their level, (N, units + 1). Those that `steer` returns are the draws over entries
+    (N, d), and NaN where the sample stays. With a baseline that is not one of `own_baselines` nothing is random.
+    """
+
+    by_explanation: ClassVar[bool] = True
+    does: ClassVar[str] = "replaces"
+    """What the space does in the order of an explanation."""
+
+    @property
+    def random(self) -> bool:
+        """Whether anything is drawn."""
+        return isinstance(self.baseline, str) and self.baseline in self.own_baselines
+
+    @property
+    def latents(self) -> int:
+        """One per unit."""
+        return self.units
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """The latents as they are, (N, units)."""
+        return latent
+
+    def at(self, elements: Tensor, level: Tensor) -> Tensor:
+        """The draws with the count of their level, (N, units + 1)."""
+        return torch.cat((elements, self.count(level)[:, None].to(elements)), dim=1)
+
+    def ranked(self, maps: Tensor) -> Tensor:
+        """The rank of each unit in explanations (B, ...) in the shape of the inputs, by its magnitude: (B, units)."""
+        return ranks(self.unit_sums(maps).abs(), descending=True)
+
+    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
+        """The rank of each unit in the explanation, (B, units)."""
+        if explanation is None:
+            raise InputError(f"The space '{self.name}' {self.does} in the order of an explanation, and there is none: give explainers.")
+        return self.ranked(expand_explanation(explanation, x))
+
+    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
+        """The draws (N, d), NaN where the sample stays."""
+        elements = elements.to(guide.device)
+        return self.spread(torch.where(self.masks(guide, elements[:, -1:]), elements[:, :-1], torch.nan))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomValues(RangedSpace, DrawnMasks):
     """Units are replaced by random values, in the order of their magnitude in the sample's own explanation, the largest first.
 
     A value is uniform between the smallest and the largest value of the data. In a table it is the value of a random sample of the
@@ -42,18 +89,12 @@ class RandomValues(RangedSpace, CumulativeMasks):
     """
 
     name = "random_values"
-    by_explanation: ClassVar[bool] = True
     own_baselines = (UNIFORM,)
     reference = "Nguyen and Martínez, On quantitative aspects of model interpretability (2020)"
 
     baseline: float | str | Tensor = UNIFORM
     range: tuple[float, float] | None = None
     background: Tensor | None = field(default=None, metadata={"unset": True})
-
-    @property
-    def random(self) -> bool:
-        """Whether values are drawn."""
-        return isinstance(self.baseline, str) and self.baseline == UNIFORM
 
     @property
     def needs_range(self) -> bool:
@@ -69,31 +110,14 @@ class RandomValues(RangedSpace, CumulativeMasks):
         bound = super().over(features)
         return replace(bound, background=features.drawn) if self.random and self.background is None else bound
 
-    @property
-    def latents(self) -> int:
-        """One per unit."""
-        return self.units
-
     def decode(self, latent: Tensor) -> Tensor:
         """The quantiles of the latents, (N, units)."""
         quantile: Tensor = torch.special.ndtr(latent.double())
         return quantile
 
-    def at(self, elements: Tensor, level: Tensor) -> Tensor:
-        """The quantiles with the count of their level, (N, units + 1)."""
-        return torch.cat((elements, self.count(level)[:, None].to(elements)), dim=1)
-
-    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """The rank of each unit by the magnitude of its explanation, (B, units)."""
-        if explanation is None:
-            raise InputError(f"The space '{self.name}' replaces in the order of an explanation, and there is none: give explainers.")
-        return ranks(self.unit_sums(expand_explanation(explanation, x).abs()), descending=True)
-
-    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
-        """Quantiles (N, d), NaN where the sample stays."""
-        elements = elements.to(guide.device)
-        chosen = self.masks(guide, elements[:, -1:])
-        return self.spread(torch.where(chosen, elements[:, :-1], torch.nan))
+    def ranked(self, maps: Tensor) -> Tensor:
+        """The rank of each unit by the sum of its magnitudes, (B, units)."""
+        return ranks(self.unit_sums(maps.abs()), descending=True)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """The inputs with other values where an element is a number."""
@@ -113,7 +137,7 @@ class RandomValues(RangedSpace, CumulativeMasks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearImputation(CumulativeMasks):
+class LinearImputation(DrawnMasks):
     """The most relevant positions, with all their channels, are replaced by a mean of their neighbours plus a little noise.
 
         x_p = sum over neighbours q of w_pq x_q,   w = 1/6 beside p and 1/12 diagonally (1/2 on both sides in a series)
@@ -125,7 +149,7 @@ class LinearImputation(CumulativeMasks):
     """
 
     name = "linear_imputation"
-    by_explanation: ClassVar[bool] = True
+    does = "removes"
     reference = "Rong et al., A consistent and efficient evaluation strategy for attribution methods (ICML 2022)"
 
     percentages: tuple[Percentage, ...]
@@ -160,19 +184,9 @@ class LinearImputation(CumulativeMasks):
         """One per entry."""
         return self.known_shape.numel()
 
-    def decode(self, latent: Tensor) -> Tensor:
-        """The noise before it is scaled, (N, d)."""
-        return latent
-
-    def at(self, elements: Tensor, level: Tensor) -> Tensor:
-        """The noise with the count of its level, (N, d + 1)."""
-        return torch.cat((elements, self.count(level)[:, None].to(elements)), dim=1)
-
-    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """The rank of each position in the explanation, (B, positions)."""
-        if explanation is None:
-            raise InputError(f"The space '{self.name}' removes in the order of an explanation, and there is none: give explainers.")
-        return ranks(self.unit_sums(expand_explanation(explanation, x)), descending=not self.ascending)
+    def ranked(self, maps: Tensor) -> Tensor:
+        """The rank of each position by its relevance, (B, positions)."""
+        return ranks(self.unit_sums(maps), descending=not self.ascending)
 
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
         """The noise (N, d), NaN where the sample stays."""

@@ -19,7 +19,7 @@ from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
 from veracity.core.settings import Fraction, Portion
-from veracity.measure.rank import average_ranks
+from veracity.measure.rank import average_ranks, sorted_rows
 from veracity.perturb import Redraw
 from veracity.walk import MonteCarlo
 
@@ -55,7 +55,7 @@ class LocalisationScore(Score, ABC):
 
 
 def by_position(explanation: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """Explanations in double precision, summed over the axes along which masks (R, ...) do not vary, and the masks: both (R, P).
+    """Explanations, summed in double precision over the axes along which masks (R, ...) do not vary, and the masks: both (R, P).
 
     >>> by_position(torch.tensor([[[1.0, 2.0], [3.0, 5.0]]]), torch.tensor([[[True, False]]]))
     (tensor([[4., 7.]], dtype=torch.float64), tensor([[ True, False]]))
@@ -63,10 +63,10 @@ def by_position(explanation: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     given, needed = tuple(explanation.shape[1:]), tuple(truth.shape[1:])
     if len(given) != len(needed) or any(a != b and 1 not in (a, b) for a, b in zip(given, needed, strict=True)):
         raise InputError(f"Localisation needs an explanation of each position of masks of shape {needed}, but the maps have shape {given}.")
-    found, mask = explanation.double(), truth.to(explanation.device)
+    found, mask = explanation, truth.to(explanation.device)
     for axis, size in enumerate(needed, start=1):
-        if size == 1:
-            found = found.sum(dim=axis, keepdim=True)
+        if size == 1 and found.shape[axis] > 1:
+            found = found.double().sum(dim=axis, keepdim=True)
     return found.expand(len(found), *needed).flatten(1), mask.flatten(1)
 
 
@@ -78,20 +78,21 @@ def top_share(relevance: Tensor, mask: Tensor, count: Tensor) -> Tensor:
     >>> top_share(torch.tensor([[3.0, 2.0, 2.0]]), torch.tensor([[True, True, False]]), torch.tensor([2]))
     tensor([0.7500], dtype=torch.float64)
     """
-    last = relevance.sort(dim=1, descending=True).values.gather(1, (count.clamp(min=1) - 1)[:, None])
-    above, equal, inside = relevance > last, relevance == last, mask.double()
-    left = (count[:, None] - above.sum(dim=1, keepdim=True)).double()
-    chosen = above.double() + equal.double() * left / equal.sum(dim=1, keepdim=True).clamp(min=1)
-    return (chosen * inside).sum(dim=1) / count.clamp(min=1)
+    place = relevance.shape[1] - count.clamp(min=1)
+    last = sorted_rows(relevance).gather(1, place[:, None])
+    above, equal = relevance > last, relevance == last
+    left, tied = count - above.sum(dim=1), equal.sum(dim=1).clamp(min=1)
+    inside = (above & mask).sum(dim=1) + (equal & mask).sum(dim=1).double() * left / tied
+    return inside / count.clamp(min=1)
 
 
 def mass_share(relevance: Tensor, mask: Tensor) -> Tensor:
     """The share (R,) of the positive relevance (R, P) that lies inside the mask; NaN if there is none.
 
     >>> mass_share(torch.tensor([[3.0, 1.0, -5.0]]), torch.tensor([[True, False, False]]))
-    tensor([0.7500])
+    tensor([0.7500], dtype=torch.float64)
     """
-    positive = relevance.clamp(min=0.0)
+    positive = relevance.double().clamp(min=0.0)
     total = positive.sum(dim=1)
     return torch.where(mask, positive, 0.0).sum(dim=1) / total.masked_fill(total == 0, torch.nan)
 
@@ -255,7 +256,7 @@ class AUC(LocalisationScore):
     def rate(self, relevance: Tensor, mask: Tensor) -> Tensor:
         """From the sum of the ranks inside, (R,)."""
         inside, outside = (part.sum(dim=1).double() for part in (mask, ~mask))
-        ranks = torch.where(mask, average_ranks(relevance).double(), 0.0).sum(dim=1)
+        ranks = torch.where(mask, average_ranks(relevance), 0.0).sum(dim=1)
         pairs = inside * outside
         return (ranks - inside * (inside + 1) / 2) / pairs.masked_fill(pairs == 0, torch.nan)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,22 +18,10 @@ from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.statistics.correlation import pearson_correlation
 
 
-@SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class FaithfulnessEstimate(SubsetScore):
-    """Correlation between each feature's attribution and the drop of the prediction without that feature.
+class SingleStepScore(SubsetScore, ABC):
+    """A correlation over the features of a sample, each of which is masked alone, or with its neighbours in the order of relevance."""
 
-        corr over i of (e_i, f(x) - f(x with x_i at the baseline))
-
-    by Pearson. Every feature is masked alone. `features_in_step` masks so many features together, neighbours in the order of
-    their relevance, which saves passes. The prediction is the probability of the explained class, or its score if the models give no
-    probability. A linear model explained by its weights times (input - baseline) scores 1 with softmax=False; a constant explanation is
-    undefined.
-    """
-
-    name = "faithfulness_estimate"
-    figures = ("convergence",)
-    reference = "Alvarez-Melis and Jaakkola, Towards robust interpretability with self-explaining neural networks (NeurIPS 2018)"
     features_in_step: Count = 1
     softmax: bool | None = None
 
@@ -50,6 +39,24 @@ class FaithfulnessEstimate(SubsetScore):
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
         """Samples whose explanation gives the same to every step, though the prediction does not drop by the same."""
         return constant_rows(measured["attributed"][:, 0]) & ~constant_rows(measured["drop"][:, 0])
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class FaithfulnessEstimate(SingleStepScore):
+    """Correlation between each feature's attribution and the drop of the prediction without that feature.
+
+        corr over i of (e_i, f(x) - f(x with x_i at the baseline))
+
+    by Pearson. Every feature is masked alone. `features_in_step` masks so many features together, neighbours in the order of
+    their relevance, which saves passes. The prediction is the probability of the explained class, or its score if the models give no
+    probability. A linear model explained by its weights times (input - baseline) scores 1 with softmax=False; a constant explanation is
+    undefined.
+    """
+
+    name = "faithfulness_estimate"
+    figures = ("convergence",)
+    reference = "Alvarez-Melis and Jaakkola, Towards robust interpretability with self-explaining neural networks (NeurIPS 2018)"
 
     def values(self, measured: Measured) -> Array:
         """Pearson's correlation over the steps, (samples, 1)."""

@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Size, Tensor
+from torch import Tensor
 
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured, Pair, Score
-from veracity.core.settings import Count
-from veracity.perturb.masks import OrderedMasks, Percentage, ShareMasks
+from veracity.perturb.masks import Percentage, ShareMasks
 from veracity.scores.common import Curve
-from veracity.scores.faithfulness.correlation import SubsetScore, constant_rows
 from veracity.scores.faithfulness.curves import CurveScore
+from veracity.scores.faithfulness.estimates import SingleStepScore
 from veracity.scores.faithfulness.masked import BOTH, ModelFaithfulness, drop
 from veracity.statistics.correlation import kendall_correlation
 
@@ -105,7 +103,7 @@ class RationaleSufficiency(RationaleScore):
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class TauLOO(SubsetScore):
+class TauLOO(SingleStepScore):
     """Kendall's rank correlation between each feature's attribution and the drop of the prediction when it alone is left out.
 
         tau-b over i of (e_i, f(x) - f(x without i))
@@ -119,23 +117,6 @@ class TauLOO(SubsetScore):
     name = "tau_loo"
     title = "tau-LOO"
     reference = "Jain and Wallace, Attention is not explanation (NAACL 2019)"
-    features_in_step: Count = 1
-    softmax: bool | None = None
-
-    @property
-    def assumption(self) -> Score:
-        """The model's distortion grows as more is masked, with the same step size."""
-        return ModelFaithfulness(
-            features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.by_probability
-        )
-
-    def masks(self, shape: Size) -> OrderedMasks:
-        """One step after the other, each alone."""
-        return OrderedMasks(features=self.features_in_step, alone=True, baseline=self.filling)
-
-    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
-        """Samples whose explanation gives the same to every step, though the prediction does not drop by the same."""
-        return constant_rows(measured["attributed"][:, 0]) & ~constant_rows(measured["drop"][:, 0])
 
     def values(self, measured: Measured) -> Array:
         """Kendall's tau over the steps, (samples, 1)."""
