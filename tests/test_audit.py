@@ -231,11 +231,18 @@ def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit
     assert row["difference"] == pytest.approx((values["gradient"] - values["shifted_mean"]).mean())
     assert (row["differs"], row["status"]) == (False, "same difference everywhere")
     assert table.loc[("gradient", "random_gaussian"), "differs"]
+    controls = {one.explainer for one in result.rows if one.control}
+    assert table["control"].to_dict() == {pair: bool(controls & set(pair)) for pair in table.index}
+    assert not table.loc[("gradient", "shifted_mean"), "control"]
+    assert table.loc[("gradient", "random_gaussian"), "control"]
     printed = str(result.differences("equivariance"))
     assert f"{result.differences('equivariance')['difference'][0]:.3f}" in printed
     assert "..." not in printed
     between = result.differences("equivariance", between="models").set_index("explainer")
     assert not between.loc["shifted_mean", "differs"]
+    assert between["control"].to_dict() == {name: name in controls for name in between.index}
+    alone = result.differences("equivariance", among=["gradient", "shifted_mean"])
+    assert "control" not in str(alone)
     with pytest.raises(InputError, match="'explainers' or 'models'"):
         result.differences("equivariance", between="moons")
     with pytest.raises(SpecError, match="Did you mean 'equivariance'"):

@@ -302,6 +302,14 @@ def test_hostile_names_are_only_text(tmp_path: Path, name: str) -> None:
     assert {one["explainer"] for one in found} >= {name, "alike"}
 
 
+@pytest.mark.parametrize("name", ["[5cm]", "*", "* [1pt]", " [x"])
+def test_no_row_of_latex_begins_as_an_argument_of_the_line_break_before(tmp_path: Path, name: str) -> None:
+    two_scores(tmp_path / "run", names=("first", name, "bad"))
+    tex = leaderboard(tmp_path).to_latex()
+    assert f"\n{latex(name)} & " in tex
+    assert not re.search(r"\\\\\s*[\[*]", tex)
+
+
 def test_names_are_escaped() -> None:
     assert latex("a_b & 50 % {x} $y$ #1 ~ ^ \\ <>") == (
         r"a\_b \& 50 \% \{x\} \$y\$ \#1 \textasciitilde{} \textasciicircum{} \textbackslash{} \textless{}\textgreater{}"

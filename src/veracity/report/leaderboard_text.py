@@ -18,6 +18,7 @@ PLAIN = re.compile(r"[\w .,:=+/()\-]+", re.ASCII)
 SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$&:@])")
 LATEX = {
     **{letter: f"\\{letter}" for letter in "{}$&#_%"},
+    **{letter: f"{{{letter}}}" for letter in "[*"},  # after a line break, LaTeX reads them as an argument and as a star
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -69,6 +70,8 @@ def latex(text: str) -> str:
 
     >>> print(latex("100 % of a_b ≤ −1"))
     100 \\% of a\\_b $\\le$ $-$1
+    >>> print(latex("[2cm] *"))
+    {[}2cm] {*}
     """
     return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
 

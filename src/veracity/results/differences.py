@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-QUIET = {"unseen": float("nan"), "bound": "", "status": "ok"}
+QUIET = {"unseen": float("nan"), "bound": "", "status": "ok", "control": False}
 """Columns that are not printed where every row has this value."""
 
 

@@ -210,7 +210,8 @@ class Result:
     def differences(self, score: str, between: str = "explainers", among: Collection[str] | None = None) -> pd.DataFrame:
         """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals.
 
-        `among` names the explainers or models to compare: the intervals are simultaneous over their pairs alone.
+        `among` names the explainers or models to compare: the intervals are simultaneous over their pairs alone. Controls are compared
+        too; `control` marks rows with one, which say how explainers compare with it and rank nobody.
 
         A difference that is the same for all samples has an interval without width: it is not ranked, and `unseen` is the largest
         share of the population that may differ without having been seen. Of medians, `bound` is "at least" or "at most" where
@@ -225,6 +226,7 @@ class Result:
             )
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
         rows = []
+        controls = {one.explainer for one in self._of(score) if one.control}
         chosen = [one for one in self._of(score) if among is None or getattr(one, own) in among]
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
@@ -240,8 +242,10 @@ class Result:
                 found = crossed_differences(tables, confidence=self.confidence)
             else:
                 found = mean_differences(values, confidence=self.confidence)
-            rows += [{other: group, **asdict(row)} for row in found]
-        return Differences(rows, columns=[other, "first", "second", *DIFFERENCE])
+            for row in found:
+                named = {row.first, row.second} if own == "explainer" else {group}
+                rows.append({other: group, **asdict(row), "control": bool(named & controls)})
+        return Differences(rows, columns=[other, "first", "second", *DIFFERENCE, "control"])
 
     def quadrants(self, score: str = "aligned_outcomes", threshold: float | None = None) -> pd.DataFrame:
         """How often prediction and explanation were kept or changed, as counts and shares with intervals: see `results.quadrants`."""
