@@ -279,8 +279,11 @@ def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget, advance:
 
 
 def aligned_rows(module: nn.Module, budget: Budget) -> int:
-    """After how many samples a new call begins: on a CPU after each of the smallest blocks, so that every block consists of whole calls."""
-    return BLOCK if device_of(module).type == "cpu" else budget.rows
+    """After how many samples a new call begins: on a CPU after each of the smallest blocks, so that every block consists of whole calls.
+
+    Elsewhere, and for models without weights, such as trees, a call takes long whatever its rows, so calls are as large as they may be.
+    """
+    return BLOCK if device_of(module).type == "cpu" and next(module.parameters(), None) is not None else budget.rows
 
 
 def sample_error(name: str, module: nn.Module, inputs: Inputs, error: Exception) -> InputError:
