@@ -138,10 +138,11 @@ def network(seed: int) -> tuple[nn.Module, float]:
         graphs(count, seed, motifs=0, alone=BOTH_ALONE, chords_of_betas=True)[0],
     )
     chosen = labels[:, None, None] == 1
-    parts = torch.where(chosen, near.values, apart.values), near.mask, torch.where(chosen, near.edges, apart.edges)
+    values, edges = torch.where(chosen, near.values, apart.values), torch.where(chosen, near.edges, apart.edges)
+    seen, other = (GraphInputs(values[part], near.mask[part], edges[part]) for part in (slice(1000), slice(1000, count)))
     model = initialised(MotifFinder, seed)
-    train(model, GraphInputs(*(part[:1000] for part in parts)), labels[:1000], epochs=30, batch=50, rate=2e-2, decay=0.1, seed=seed)
-    return model, accuracy(model, GraphInputs(*(part[1000:] for part in parts)), labels[1000:])
+    train(model, seen, labels[:1000], epochs=30, batch=50, rate=2e-2, decay=0.1, seed=seed)
+    return model, accuracy(model, other, labels[1000:])
 
 
 NO_VALUE = "it is a slope: it marks what each node would gain by being of a kind that it is not"
