@@ -16,6 +16,7 @@ def test_a_table_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "graphs, redundant: gradient: the output is flat at the sample" in printed
     assert (tmp_path / "out" / "examine.csv").exists()
     assert (tmp_path / "out" / "examine.md").exists()
+    assert (tmp_path / "out" / "examine.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize(

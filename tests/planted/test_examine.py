@@ -94,7 +94,7 @@ def test_an_examination_says_what_does_not_fit() -> None:
 
 def test_a_random_map_passes_nothing() -> None:
     mine = [one for one in small().findings if one.explainer == "random_gaussian"]
-    assert len(mine) == 9
+    assert len(mine) == 10
     assert {one.verdict for one in mine} <= {Verdict.FAILS, Verdict.UNTOLD}
     assert sum(one.verdict is Verdict.FAILS for one in mine) >= 6
 
@@ -120,11 +120,12 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    table, page = small().save(tmp_path / "deep" / "folder")
+    table, page, drawn = small().save(tmp_path / "deep" / "folder")
     read = pd.read_csv(table)
     assert len(read) == len(small().findings)
     assert set(read["verdict"]) <= {one.value for one in Verdict}
     assert page.read_text(encoding="utf-8").startswith("# Planted truth")
+    assert '<section id="graphs">' in drawn.read_text(encoding="utf-8")
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="choose another folder"):
         small().save(tmp_path / "file" / "x")

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.metric_truth import Ranked, bootstrap, correlations
+from benchmarks.metric_truth import Ranked, bootstrap, correlations, row_of, write
+
+import veracity
+from veracity.planted import MODALITIES
+from veracity.planted.metric_truth import metric_truth, parse
 
 TRUTH = np.array([[0.9, 0.7], [0.5, 0.3], [0.1, 0.1], [0.0, 0.0]])
 
@@ -47,3 +54,45 @@ def test_the_interval_holds_the_value_and_has_no_width_without_noise() -> None:
     low, high = bootstrap(rows)
     assert low < np.mean([correlations(one.values, one.truth)[0] for one in rows]) < high
     assert (low, high) == bootstrap(rows)
+
+
+def test_seeds_of_a_task_count_together() -> None:
+    same = [Ranked("m", "a", TRUTH, TRUTH, seed) for seed in range(3)]
+    other = Ranked("m", "b", -TRUTH, TRUTH)
+    row = row_of("tables", "m", [*same, other])
+    assert row["rho"] == pytest.approx(0.0)  # one task with 1, one with -1, however many seeds each has
+    assert row["tasks"] == 2
+    assert row["explainers"] == 4
+    assert row["low"] < 0 < row["high"]
+    assert row_of("tables", "m", []) == {}
+
+
+def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    row = {"metric": "m", "rho": 0.51234, "low": np.nan, "high": 0.9, "tau": 0.4, "tasks": 3, "explainers": 12.5}
+    write(path, "tables", [row], 8, range(3))
+    write(path, "images", [row | {"rho": 0.1}], 4, range(2))
+    read = parse(json.loads(path.read_text(encoding="utf-8")))
+    assert list(read) == ["images", "tables"]
+    found = read["tables"].find("m")
+    assert found is not None
+    assert (found.rho, found.high, found.tasks) == (0.5123, 0.9, 3)
+    assert np.isnan(found.low)
+    assert (read["tables"].samples, read["tables"].seeds, read["images"].seeds) == (8, (0, 1, 2), (0, 1))
+    assert read["tables"].find("other") is None
+
+
+def test_the_table_of_the_documentation_is_that_of_the_file() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "examine.md").read_text(encoding="utf-8")
+    kept = metric_truth()
+    lines = [
+        f"| {modality} | `{one.metric}` | {one.rho:.2f} | {one.low:.2f} to {one.high:.2f} | {one.tau:.2f} | {one.tasks} "
+        f"| {one.explainers:.0f} |"
+        for modality, found in kept.items()
+        for one in found.metrics
+    ]
+    rows = re.findall(r"^\| \w+ \| `\w+` \| .* to .*\|$", page, flags=re.MULTILINE)
+    assert rows == lines
+    assert list(kept) == list(MODALITIES)
+    assert {found.version for found in kept.values()} == {veracity.__version__}
+    assert all(found.find("gef") is not None for found in kept.values())

@@ -63,7 +63,7 @@ def test_training_again_gives_the_same_network_whatever_the_global_state(task: P
     weights = []
     with torch.random.fork_rng(devices=[]):
         for seed in (1, 2):
-            for part in (images, series, tables, texts):
+            for part in (graphs, images, series, tables, texts):
                 part.network.cache_clear()
             torch.manual_seed(seed)
             state = torch.random.get_rng_state()
@@ -153,6 +153,18 @@ def test_motifs_of_graphs_the_slow_way() -> None:
         assert all((b, a) in edges for a, b in edges)
     one = graphs.motif(20, 4)
     assert outputs(one).flatten().tolist() == [1.0] * 20
+
+
+def test_graphs_without_a_motif_have_as_many_nodes_of_each_kind_and_no_such_neighbours() -> None:
+    with_one, _ = graphs.graphs(20, 4, motifs=1, chords_of_betas=True)
+    without, truth = graphs.graphs(20, 4, motifs=0, alone=graphs.BOTH_ALONE, chords_of_betas=True)
+    assert not truth.any()
+    for made, expected in ((with_one, 1), (without, 0)):
+        kinds = made.values.argmax(2)
+        for row in range(20):
+            near = {(int(a), int(b)) for a, b in made.edges[row] if kinds[row, a] == graphs.ALPHA and kinds[row, b] == graphs.BETA}
+            assert len(near) == expected
+            assert [int((kinds[row] == kind).sum()) for kind in (graphs.ALPHA, graphs.BETA)] == [2, 2]
 
 
 def test_grown_masks_the_slow_way() -> None:

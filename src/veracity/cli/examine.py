@@ -23,7 +23,7 @@ def examine(
     modality: list[str] | None = typer.Option(None, help="images, tables, series, texts or graphs; may be given again. All by default."),
     samples: int | None = typer.Option(None, min=4, help="How many samples each task has; by default 16 images and series, else 32."),
     seed: int = typer.Option(0, min=0, help="The same seed gives the same numbers."),
-    out: Path | None = typer.Option(None, help="A folder for examine.csv and examine.md."),
+    out: Path | None = typer.Option(None, help="A folder for examine.csv, examine.md and the page examine.html."),
 ) -> None:
     """Run explainers on tasks whose right answer is known by construction, and say where each of them fails."""
     from veracity.planted.suite import examine as examined

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 
 import pandas as pd
+from torch import Tensor
 
 from veracity.core.errors import StoreError
+from veracity.core.registry import RENDERERS
 from veracity.core.spreadsheets import as_csv
 from veracity.planted.task import PlantedTask
 
@@ -63,10 +65,24 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Shown:
+    """The first sample of a task: its input, the planted mask, and the maps of the explainers that fail there, by label.
+
+    `words` are those of a text, whose input is only whether each of them is there.
+    """
+
+    input: Tensor
+    truth: Tensor
+    maps: Mapping[str, Tensor]
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Examination:
     """All findings, in the order of tasks and explainers.
 
     skipped  why an explainer does not fit a task of a modality, or failed on it, by (modality, explainer)
+    shown    one sample of every task with a mask on which an explainer fails, by (modality, task)
     """
 
     findings: tuple[Finding, ...]
@@ -75,6 +91,7 @@ class Examination:
     skipped: Mapping[tuple[str, str], str]
     samples: Mapping[str, int]
     seed: int
+    shown: Mapping[tuple[str, str], Shown] = field(default_factory=dict)
 
     def table(self) -> pd.DataFrame:
         """One row per task and explainer."""
@@ -156,16 +173,19 @@ class Examination:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def save(self, folder: str | Path) -> tuple[Path, Path]:
-        """Write examine.csv, one row per finding, and examine.md; returns both paths."""
+    def save(self, folder: str | Path) -> tuple[Path, Path, Path]:
+        """Write examine.csv, one row per finding, examine.md, and examine.html, a page with pictures; returns the three paths."""
         place = Path(folder)
+        paths = place / "examine.csv", place / "examine.md", place / "examine.html"
+        page = RENDERERS["examination"].render(self)
         try:
             place.mkdir(parents=True, exist_ok=True)
-            (place / "examine.csv").write_text(as_csv(self.table()), encoding="utf-8", newline="")
-            (place / "examine.md").write_text(f"# Planted truth\n\n{self}\n", encoding="utf-8")
+            paths[0].write_text(as_csv(self.table()), encoding="utf-8", newline="")
+            paths[1].write_text(f"# Planted truth\n\n{self}\n", encoding="utf-8")
+            paths[2].write_text(page, encoding="utf-8")
         except OSError as error:
             raise StoreError(f"Cannot write to {place} ({error.strerror or error}): choose another folder.") from error
-        return place / "examine.csv", place / "examine.md"
+        return paths
 
 
 TITLES = {

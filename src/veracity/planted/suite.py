@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from veracity.audit import Audit
@@ -19,13 +20,15 @@ from veracity.core.registry import EXPLAINERS
 from veracity.engine.resolve import labelled
 from veracity.explain import GradCam, Lime, Occlusion, RandomGaussian
 from veracity.explain.wrapper import Wrapper
+from veracity.inputs import TextInputs
 from veracity.measure import cosine
 from veracity.planted import graphs, images, series, tables, texts
-from veracity.planted.examination import Examination, Finding, Verdict
+from veracity.planted.examination import Examination, Finding, Shown, Verdict
 from veracity.planted.task import CONTRIBUTIONS, Magnitude, Planted, PlantedTask
 from veracity.results import Result
 from veracity.scores import SelfAgreement
 from veracity.statistics.intervals import Interval, mean_interval, paired_interval
+from veracity.trainers.training import as_inputs
 
 MODALITIES: dict[str, tuple[PlantedTask, ...]] = {
     "images": images.TASKS,
@@ -77,12 +80,14 @@ def examine(
     named = built_in() if explainers is None else asked_for(explainers)
     counts = {name: SAMPLES[name] if samples is None else samples for name in chosen}
     findings: list[Finding] = []
+    shown: dict[tuple[str, str], Shown] = {}
     skipped: dict[tuple[str, str], str] = {}
     for name in chosen:
         for task in MODALITIES[name]:
             report(f"{name}: {task.name}")
-            made, reasons = run_task(task, name, named, counts[name], seed)
+            made, reasons, sample = run_and_show(task, name, named, counts[name], seed)
             findings += made
+            shown |= {} if sample is None else {(name, task.name): sample}
             skipped |= {(name, label): reason for label, reason in reasons.items()}
     seen = {one.explainer for one in findings}
     if explainers is not None:
@@ -92,7 +97,9 @@ def examine(
                 raise InputError(f"'{label}' explains none of the planted {' or '.join(chosen)}: {why}")
     labels = [label for label in named if label in seen]
     tasks = [(name, task) for name in chosen for task in MODALITIES[name]]
-    return Examination(findings=tuple(findings), tasks=tuple(tasks), explainers=tuple(labels), skipped=skipped, samples=counts, seed=seed)
+    return Examination(
+        findings=tuple(findings), tasks=tuple(tasks), explainers=tuple(labels), skipped=skipped, samples=counts, seed=seed, shown=shown
+    )
 
 
 def chosen_modalities(given: str | Sequence[str] | None) -> list[str]:
@@ -144,16 +151,34 @@ def run_task(
     task: PlantedTask, modality: str, explainers: Mapping[str, Explainer], samples: int, seed: int
 ) -> tuple[list[Finding], dict[str, str]]:
     """The findings about those explainers that fit the task, and why the others do not."""
+    findings, reasons, _ = run_and_show(task, modality, explainers, samples, seed)
+    return findings, reasons
+
+
+def run_and_show(
+    task: PlantedTask, modality: str, explainers: Mapping[str, Explainer], samples: int, seed: int
+) -> tuple[list[Finding], dict[str, str], Shown | None]:
+    """The same, and the first sample with the maps of the explainers that fail; None if none fails, or if the task compares two runs."""
     planted = task.plant(samples, seed)
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="veracity-") as folder:
         warnings.simplefilter("ignore", Note)
         fitting, reasons = those_that_fit(task, planted, explainers, seed)
         if not fitting:
-            return [], reasons
+            return [], reasons, None
         result = audit_of(task, planted, fitting, seed).run(f"{folder}/run", progress=False)
         broken = {str(row["explainer"]): f"it failed on the task '{task.name}': {row['error']}" for _, row in result.failures().iterrows()}
         whole = {label: one for label, one in fitting.items() if label not in broken}
-        return list(findings_of(task, modality, planted, whole, result)), {**reasons, **broken}
+        findings = list(findings_of(task, modality, planted, whole, result))
+        failed = [one.explainer for one in findings if one.verdict is Verdict.FAILS and task.score != "self_agreement"]
+        maps = {label: result.explanations(MODEL, label)[0] for label in failed}
+        return findings, {**reasons, **broken}, first_sample(planted, maps) if maps else None
+
+
+def first_sample(planted: Planted, maps: Mapping[str, Tensor]) -> Shown:
+    """The first planted sample with maps of it."""
+    data = as_inputs(planted.inputs)
+    words = texts.spelt(data.encoding["input_ids"][0]) if isinstance(data, TextInputs) else ()
+    return Shown(input=data.take(torch.zeros(1, dtype=torch.long)).values[0], truth=planted.truth[0], maps=maps, words=words)
 
 
 def audit_of(task: PlantedTask, planted: Planted, explainers: Mapping[str, Explainer], seed: int) -> Audit:

@@ -64,6 +64,15 @@ def as_texts(ids: Tensor) -> TextInputs:
     return TextInputs.of_encoding(ids, mask=MASK, pad=PAD)
 
 
+def spelt(ids: Tensor) -> tuple[str, ...]:
+    """Token numbers (T,) as words.
+
+    >>> spelt(torch.tensor([2, 3, 17]))
+    ('alpha', 'beta', 'word17')
+    """
+    return tuple({ALPHA: "alpha", BETA: "beta"}.get(token, f"word{token}") for token in ids.tolist())
+
+
 def triggers(samples: int, seed: int) -> Planted:
     """f = 2 alpha + beta."""
     ids, mask = tokens(samples, seed, (ALPHA, BETA))

@@ -41,3 +41,4 @@ RENDERERS.add(Renderer(Kind.DEGRADATION, partial(render_later, "degradation", "r
 RENDERERS.add(Renderer(Kind.DISTANCES, partial(render_later, "distances", "render_distances")))
 RENDERERS.add(Renderer("leaderboard", partial(render_later, "leaderboard", "render")))
 RENDERERS.add(Renderer(Kind.EXAMPLES, partial(render_later, "examples", "render_examples")))
+RENDERERS.add(Renderer("examination", partial(render_later, "examination", "render_examination")))
