@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.gpu_floor import set_precision
 from benchmarks.timing import now, synchronise
 from veracity import Audit
 from veracity.core.explainers import Context
@@ -89,7 +90,8 @@ def network(name: str) -> nn.Module:
 
 
 def main(device: str = "cpu", steps: str = "50", networks: str = "lenet,wide") -> None:
-    """Print one line of JSON per network and method."""
+    """Print one line of JSON per network and method, in strict float32, as audits are."""
+    set_precision("float32")
     for name in networks.split(","):
         net, like = network(name).to(device), torch.zeros(SHAPES[name], device=device)
         amplitude = torch.rand(like.shape[1], like.shape[2], like.shape[3] // 2 + 1) + 0.1

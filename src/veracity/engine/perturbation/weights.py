@@ -40,7 +40,7 @@ GAINING = frozenset({"cuda"})
 """Kinds of device on which copies are explained together."""
 STACKED = 8
 """Copies are explained together if a call has room for so many. The copies of larger networks keep a GPU busy one by one."""
-LEARNT_TOGETHER = 512
+LEARNT_TOGETHER = 64
 """Copies are learnt about together if a call has room for so many: the time of one copy is then mostly that of starting its kernels."""
 
 
