@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from veracity.core.errors import Note, SpecError
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Pair
 from veracity.engine.perturbation.base import Measurements, join
+from veracity.engine.reader import EXPLANATIONS
 from veracity.engine.store import RunFolder
 from veracity.explain import Gradient
 from veracity.perturb import CyclicShift
@@ -182,6 +184,25 @@ def test_code_that_takes_a_few_rows_at_a_time_is_given_a_few(tmp_path: Path) -> 
     values = found.samples("equivariance").pivot(index="sample", columns="explainer", values="value")
     assert np.allclose(values["timid"], values["gradient"], atol=1e-6)
     assert torch.allclose(found.explanations("net", "timid"), found.explanations("net", "gradient"), atol=1e-6)
+
+
+def test_explanations_of_parts_stay_whole_if_a_file_appears_between_two_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are written by another thread, so the second part of a block may find what the first had to compute."""
+    own, reads = RunFolder.read_tensors, Counter[str]()
+
+    def slow(folder: RunFolder, kind: str, key: str) -> Any:
+        reads[key] += 1
+        return None if kind == EXPLANATIONS and reads[key] < 9 else own(folder, kind, key)
+
+    def timid(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        if len(inputs) > 12:
+            raise ValueError("too many rows")
+        return gradient(model, inputs, targets)
+
+    monkeypatch.setattr(RunFolder, "read_tensors", slow)
+    found = audit(explainers=[timid], inputs=X[:20], scores=["equivariance", "sparseness"]).run(tmp_path)
+    assert max(reads.values()) >= 9
+    assert found.explanations("net", "timid").isfinite().all()
 
 
 class Refuses(nn.Module):

@@ -306,7 +306,8 @@ class Block:
         stored = self.folder.read_tensors(EXPLANATIONS, key)
         if stored is not None and FAILED not in stored:
             whole = stored["explanation"]
-            return (whole if self.rows is None else whole[self.rows]).to(self.device)
+            self.maps[key] = (whole if self.rows is None else whole[self.rows]).to(self.device)
+            return self.maps[key]
         given = self.explainer if isinstance(self.explainer, GivenMaps) and request.smoothing is None else None
         name = self.problem.label(self.job.model)
         parts: list[Tensor] = [] if given is None else [given.maps_for(name, self.samples, self.targets.cpu()).to(self.x.values)]
