@@ -234,6 +234,9 @@ def test_the_budget_buys_samples_and_drops_what_is_too_expensive() -> None:
     count, costly = plan.affordable(costs, 1010 * 31, 500, None, True, 1.0, 1000.0)
     assert count == 500
     assert costly == {"dear": "it alone would take about 32 s"}
+    assert plan.affordable(costs, 1010 * 99, 500, 100, True, 1.0, 1.0)[0] == 100
+    assert list(plan.affordable(costs, 1010 * 99, 500, 100, True, 1.0, 1.0)[1]) == ["dear"]
+    assert plan.affordable(costs, 1.0, 500, 100, False, 1.0, 1.0) == (100, {})
     with pytest.raises(InputError, match="is too small"):
         plan.affordable(costs, 1010 * 15, 500, None, False, 1.0, 1.0)
 

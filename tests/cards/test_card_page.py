@@ -24,7 +24,13 @@ def check(word: str, **numbers: Any) -> dict[str, Any]:
 
 def explainer(name: str, *words: str, control: bool = False, dominated_by: dict[str, float] | None = None) -> dict[str, Any]:
     answers = [
-        {"question": one.key, "word": word, "sentence": f"{name} on {one.key}.", "checks": [check(word, value=0.5, low=0.4, high=0.6)]}
+        {
+            "question": one.key,
+            "word": word,
+            "hint": "",
+            "sentence": f"{name} on {one.key}.",
+            "checks": [check(word, value=0.5, low=0.4, high=0.6)],
+        }
         for one, word in zip(QUESTIONS, words, strict=not control)
     ]
     out = words[0] == "falls short"
@@ -115,6 +121,12 @@ def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentenc
     assert sentence in " ".join(page.answer(card))
     assert sentence in page.markdown(card).replace("\n", " ")
     assert sentence in page.text(card).replace("\n", " ")
+
+
+def test_explainers_with_the_same_reason_are_left_out_in_one_sentence() -> None:
+    card = record(GOOD, left_out={"a": "a needs images.", "b": "b needs images.", "c": "it alone would take about 9 s"})
+    assert page.left_out(card) == ["a and b were left out: it needs images.", "c was left out: it alone would take about 9 s."]
+    assert "a and b were left out" in page.html(card)
 
 
 def test_markdown_is_a_table_of_words() -> None:

@@ -237,7 +237,7 @@ class CardStudy:
     @property
     def title(self) -> str:
         """The title of the page."""
-        return self.audit.title or f"Which explanation can you trust for {self.name}?"
+        return self.audit.title or f"Which explanation can you trust for '{self.name}'?"
 
     def crossed(self) -> CrossTrained | None:
         """The learning algorithm for question 5; raises if it cannot be one."""

@@ -224,8 +224,35 @@ def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing
                 why=standing.why,
             )
         )
-    said = sentence(word, [(check, reading.symmetries.get(part, ("", None))[0], one) for (check, part), one in standings.items()])
-    return AnswerRecord(question=question.key, word=word.value, sentence=said, checks=checks)
+    told_in_words = [(check, reading.symmetries.get(part, ("", None))[0], one) for (check, part), one in standings.items()]
+    return AnswerRecord(
+        question=question.key,
+        word=word.value,
+        hint=hint(list(standings.values())) if word is Word.UNTOLD else "",
+        sentence=sentence(word, told_in_words),
+        checks=checks,
+    )
+
+
+def contradictory(standings: Sequence[Standing]) -> bool:
+    """Whether one check holds and another falls short."""
+    return {one.word for one in standings} >= {Word.HOLDS, Word.SHORT}
+
+
+def hint(standings: Sequence[Standing]) -> str:
+    """What an open answer waits for, in a few words.
+
+    >>> hint([Standing(word=Word.UNTOLD, value=0.2, low=0.0, high=0.4, more=90)]), hint([Standing(word=Word.UNTOLD)])
+    ('90 more samples', 'not measured')
+    """
+    if contradictory(standings):
+        return "scores contradict"
+    needed = most_needed(standings)
+    if needed is not None:
+        return count(needed, "more sample")
+    measured = any(math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD)
+    found = any(math.isfinite(one.value) for one in standings if one.word is Word.UNTOLD)
+    return "too close to the line" if measured else "too little data" if found else "not measured"
 
 
 def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> str:
@@ -234,8 +261,7 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> st
     Of a word that one check decides, that check alone is said.
     """
     telling = [item for item in standings if item[2].word is word]
-    split = {one.word for _, _, one in standings} >= {Word.HOLDS, Word.SHORT}
-    if word is Word.UNTOLD and split:
+    if word is Word.UNTOLD and contradictory([one for _, _, one in standings]):
         good, bad = ([phrase(*item) for item in standings if item[2].word is one] for one in (Word.HOLDS, Word.SHORT))
         return f"The scores contradict each other, which more samples will not settle: {'; '.join(good)}; but {'; '.join(bad)}."
     reasons = {one.why for _, _, one in telling}

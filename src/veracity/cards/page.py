@@ -42,6 +42,7 @@ def html(card: CardRecord) -> str:
         title=card.title,
         card=card,
         explainers=ranked(card),
+        groups=groups(card),
         controls=[one for one in card.explainers if one.control],
         answers=answer(card),
         facts=facts(card),
@@ -52,13 +53,31 @@ def html(card: CardRecord) -> str:
         said={(one.name, said.question): said for one in card.explainers for said in one.answers},
         show=lambda value, digits=2: "" if value is None else number(value, digits),
         uses=list(use_sentences(card)),
+        left_out=left_out(card),
     )
+
+
+def left_out(card: CardRecord) -> list[str]:
+    """A sentence for each reason why explainers were left out."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in card.left_out.items():
+        reasons.setdefault(why.replace(name, "it", 1) if why.startswith(f"{name} ") else why, []).append(name)
+    return [f"{listed(names)} {'was' if len(names) == 1 else 'were'} left out: {why.rstrip('.')}." for why, names in reasons.items()]
 
 
 def ranked(card: CardRecord) -> list[ExplainerRecord]:
     """The explainers without controls: those that nobody dominates first, those that are out last."""
     own = [one for one in card.explainers if not one.control]
     return sorted(own, key=lambda one: (one.out, one.name not in card.undominated, said_of(one, "falls short"), -said_of(one, "holds")))
+
+
+def groups(card: CardRecord) -> list[tuple[str, list[ExplainerRecord]]]:
+    """The explainers under headings: those that nobody dominates, those that somebody dominates, and those that are out."""
+    first, second, third = "Nobody dominates them", "Somebody dominates them", "Out: they fall short on question 0"
+    places: dict[str, list[ExplainerRecord]] = {first: [], second: [], third: []}
+    for one in ranked(card):
+        places[third if one.out else first if one.name in card.undominated else second].append(one)
+    return [(heading, members) for heading, members in places.items() if members]
 
 
 def said_of(one: ExplainerRecord, word: str) -> int:

@@ -48,6 +48,8 @@ from veracity.walk import Genetic, GradientSearch, MonteCarlo, Strongest, Subset
 AUTO = "auto"
 SIZES = (1024, 512, 256, 128, 64, 32, 16)
 """Numbers of samples that a card chooses from."""
+WANTED = 32
+"""Explainers that are chosen are left out until so many samples fit."""
 SEARCHED = 16
 """Samples around which question 4 searches."""
 STEPS = 20
@@ -64,6 +66,8 @@ SEEN = 256
 """Samples from which that standard deviation is computed."""
 EVERY_LAYER = 10**6
 """More layers than a model has: all of them are randomised in one step."""
+HASTE = 0.5
+"""The share of the time that goes into passes; the rest goes into comparisons, files and the explainers' own work."""
 UNKNOWN_SPEED = 1e4
 """Rows per second of a model whose operations could not be counted."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -267,7 +271,7 @@ def rows_per_second(audit: Audit) -> float:
     """How many rows a modest machine passes through the model in a second, from its counted operations."""
     ((name, model),) = audit.modules.items()
     sight = look(audit.data, name, model, as_target(audit.target)) if isinstance(model, nn.Module) else None
-    return UNKNOWN_SPEED if sight is None else sight.rows / SECONDS
+    return HASTE * (UNKNOWN_SPEED if sight is None else sight.rows / SECONDS)
 
 
 def passes(explainer: Explainer, cost: int, scores: Mapping[str, Score]) -> int:
@@ -283,18 +287,18 @@ def affordable(
 ) -> tuple[int, dict[str, str]]:
     """How many samples the allowed passes are enough for, and which explainers cost too much, with the reason.
 
-    Of explainers that were named, none is left out; of chosen ones the most expensive, until 32 samples fit.
+    Of explainers that were named, none is left out; of chosen ones the most expensive, until 32 samples fit, or as many as were asked for.
     """
-    if samples is not None:
-        return min(size, samples), {}
     costly: dict[str, str] = {}
     left = dict(sorted(costs.items(), key=lambda item: item[1]))
     sizes = [one for one in SIZES if one < size]
     sizes = [size, *sizes] if size <= SIZES[0] else sizes
-    wanted = min(32, size)
+    wanted = min(WANTED if samples is None else samples, size)
     while auto and len(left) > 1 and wanted * sum(left.values()) > allowed:
         label, cost = left.popitem()
         costly[label] = f"it alone would take about {duration(wanted * cost / speed)}"
+    if samples is not None:
+        return wanted, costly
     total = sum(left.values())
     fits = [one for one in sizes if one * total <= allowed]
     if not fits:

@@ -106,14 +106,15 @@ class LosesAgreement(Check):
             return self.absent(reading, explainer, part)
         assumed = reading.assumed(part, self.score)
         if assumed < HALF:
-            return Standing(word=Word.NOT_ASKED, why=f"the model's own output changes on {assumed:.0%} of the samples only")
+            return Standing(word=Word.NOT_ASKED, why=f"the model's own output changes on {100 * assumed:.0f} % of the samples only")
         if self.signed_only and not one.signed and reading.classes <= 2:
             return Standing(word=Word.NOT_ASKED, why="unsigned maps of two classes may be the same")
         own = reading.known.get((part, explainer, RANKS))
         if own is None or not len(own.samples):
             return self.absent(reading, explainer, part)
         kept = reading.table(part, one)
-        gap = np.nan_to_num(reading.table(part, own).mean(axis=1, keepdims=True) - kept)
+        lost = np.nan_to_num(reading.table(part, own).mean(axis=1, keepdims=True) - kept)
+        gap = np.where(np.isin(np.arange(reading.samples), one.samples)[:, None], lost, np.nan)  # what failed is no finding
         about: dict[str, Any] = {
             "raw": mean(one.per_sample),
             "control": mean(own.per_sample),
@@ -128,14 +129,14 @@ class BeatsControls(Check):
     """How much of the way from a control to the `ideal` value an explainer covers.
 
     The control is the random map that is fair to the explainer, or the edge filter if that scores better and `edges` is set. With
-    `probability`, the ideal is that of a probability, so models with other outputs are not asked. With `stable`, a model that does not do
-    what the score assumes on half of the samples is not asked.
+    `probability`, the ideal is that of a probability, so models with other outputs are not asked. With `noise`, the score is a ratio with a
+    long tail: the share is taken on each sample, and a model that is not stable itself on half of the samples is not asked.
     """
 
     ideal: float
     edges: bool = False
     probability: bool = False
-    stable: bool = False
+    noise: bool = False
 
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
         """The gap to the control, and the room that the control leaves."""
@@ -147,12 +148,14 @@ class BeatsControls(Check):
         if control is None:
             return Standing(word=Word.NOT_ASKED, why="no control has a value to compare it with")
         assumed = reading.assumed(part, self.score)
-        if self.stable and assumed < HALF:
-            return Standing(word=Word.NOT_ASKED, why=f"the model itself is stable on {assumed:.0%} of the samples only")
+        if self.noise and assumed < HALF:
+            return Standing(word=Word.NOT_ASKED, why=f"the model itself is stable on {100 * assumed:.0f} % of the samples only")
         mine, theirs = reading.table(part, one), reading.table(part, control)
         sign = 1.0 if one.direction is Direction.HIGHER else -1.0
         known = np.isfinite(mine) & np.isfinite(theirs)
         gap, room = (np.where(known, sign * (to - theirs), np.nan) for to in (mine, np.full_like(theirs, self.ideal)))
+        if self.noise:
+            gap, room = gap / np.where(room > 0, room, np.nan), np.where(known & (room > 0), 1.0, np.nan)
         about: dict[str, Any] = {
             "raw": mean(one.per_sample),
             "control": mean(control.per_sample),
@@ -381,7 +384,7 @@ QUESTIONS = (
                 line=LINES["calm"],
                 phrase="under small noise it covers {value} of the way from a random map to no change{ends}",
                 ideal=0.0,
-                stable=True,
+                noise=True,
             ),
             BeatsControls(
                 key="stability",
@@ -390,7 +393,7 @@ QUESTIONS = (
                 line=LINES["calm"],
                 phrase="by relative input stability it covers {value} of the way{ends}",
                 ideal=0.0,
-                stable=True,
+                noise=True,
             ),
         ),
     ),

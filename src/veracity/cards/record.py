@@ -43,10 +43,11 @@ class CheckRecord(Part):
 
 
 class AnswerRecord(Part):
-    """The answer to one question about one explainer."""
+    """The answer to one question about one explainer; `hint` is what an open answer waits for, in a few words, else ""."""
 
     question: str
     word: Answer
+    hint: str
     sentence: str
     checks: list[CheckRecord]
 
