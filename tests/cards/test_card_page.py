@@ -123,6 +123,15 @@ def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentenc
     assert sentence in page.text(card).replace("\n", " ")
 
 
+def test_a_use_says_which_question_it_waits_for() -> None:
+    waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
+    few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])
+    follows = "No explainer is shown to be fit, since question 4 (not misled) is open for all. May be fit: good and worse. Not fit: bad."
+    assert [told[3] for told in page.use_sentences(few)] == [follows]
+    many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(7)]}])
+    assert "May be fit: 7 explainers." in next(page.use_sentences(many))[3]
+
+
 def test_explainers_with_the_same_reason_are_left_out_in_one_sentence() -> None:
     card = record(GOOD, left_out={"a": "a needs images.", "b": "b needs images.", "c": "it alone would take about 9 s"})
     assert page.left_out(card) == ["a and b were left out: it needs images.", "c was left out: it alone would take about 9 s."]

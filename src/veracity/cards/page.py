@@ -143,12 +143,28 @@ def alone(one: ExplainerRecord) -> list[str]:
     return said + ([f"It falls short on: {listed(short)}."] if short else [])
 
 
+MOST_NAMED = 6
+"""Of more explainers that may be fit, only the number is said."""
+
+
 def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
     """The title of each use, why its questions count, which they are, and what follows."""
+    own = [one for one in card.explainers if not one.control]
+    words = {key: [said.word for one in own for said in one.answers if said.question == key] for key in SHORT}
     for use in card.uses:
-        parts = [f"Fit: {listed(use.fit)}." if use.fit else "No explainer is shown to be fit."]
-        parts += [f"May be fit, with an open answer: {listed(use.open)}."] if use.open else []
+        waiting = [f"{one.number} ({SHORT[one.key]})" for one in card.questions if one.key in use.questions and never(words[one.key])]
+        which = f"question {waiting[0]} is" if len(waiting) == 1 else f"questions {listed(waiting)} are"
+        why = f", since {which} open for all" if waiting else ""
+        parts = [f"Fit: {listed(use.fit)}." if use.fit else f"No explainer is shown to be fit{why}."]
+        many = len(use.open) > MOST_NAMED
+        parts += [f"May be fit: {f'{len(use.open)} explainers' if many else listed(use.open)}."] if use.open else []
+        parts += [f"Not fit: {listed(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
         yield use.title, use.why, listed([SHORT[key] for key in use.questions]), " ".join(parts)
+
+
+def never(words: Sequence[str]) -> bool:
+    """Whether a question is open for everybody."""
+    return bool(words) and set(words) <= {"cannot tell yet", "does not apply"} and "cannot tell yet" in words
 
 
 def facts(card: CardRecord) -> list[str]:

@@ -66,7 +66,7 @@ SEEN = 256
 """Samples from which that standard deviation is computed."""
 EVERY_LAYER = 10**6
 """More layers than a model has: all of them are randomised in one step."""
-HASTE = 0.5
+HASTE = 0.3
 """The share of the time that goes into passes; the rest goes into comparisons, files and the explainers' own work."""
 UNKNOWN_SPEED = 1e4
 """Rows per second of a model whose operations could not be counted."""
