@@ -16,7 +16,7 @@ from veracity import Card, CardStudy, CrossTrained
 from veracity.cards import plan
 from veracity.cards.questions import QUESTIONS, TRUTH
 from veracity.cards.record import CardRecord
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.studies.result import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
@@ -151,13 +151,30 @@ def placed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     return slope * torch.linspace(0.2, 2.0, inputs.shape[-1])
 
 
-@pytest.mark.parametrize("count", [24])
-def test_a_symmetry_that_the_model_keeps_is_asked(count: int) -> None:
+def test_a_symmetry_that_the_model_keeps_is_asked() -> None:
+    count = 16
     net, x = small_net(), series_inputs(count)
     card = veracity.card(net, x, net(x).argmax(1), explainers={"gradient": "gradient", "placed": placed}, samples=count, **HERE)
     assert card.word("symmetric", "gradient") == "holds"
     assert card.word("symmetric", "placed") == "falls short"
     assert any("shift" in one.lower() for one in card.record.symmetries)
+
+
+def test_an_interrupted_card_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_parts: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CardStudy, "symmetric", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            small_card(folder=tmp_path / "run")
+    with pytest.raises(StoreError, match="has no results yet"):
+        load(tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "maps").rglob("*.parquet")}
+    assert before
+    card = small_card(folder=tmp_path / "run")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "maps").rglob("*.parquet")} == before
+    assert load(tmp_path / "run").record == card.record
 
 
 # --- bad input

@@ -212,7 +212,7 @@ class CardStudy:
         chosen = plan(self.audit, self.budget, self.samples)
         how: dict[str, Any] = {"workers": workers, "on": on, "batch": batch, "memory": memory, "progress": progress}
         searched = chosen.searches and chosen.scale > 0
-        parts = [MAPS, *([SEARCH] if searched else []), *([TRAINING] if crossed else [])]
+        parts = [MAPS, SCAN, *([SEARCH] if searched else []), *([TRAINING] if crossed else [])]
         settings = {"budget": str(self.budget), "samples": len(chosen.rows), "seed": self.audit.seed}
         about: dict[str, Any] = {"title": self.title, "settings": settings, "versions": versions()}
         with study(store, Kind.CARD, parts, **about) as written_study, quietly():
@@ -283,8 +283,7 @@ class CardStudy:
                 continue
             part = f"{SYMMETRY}-{row.space.name}"
             walk = Exhaustive() if row.elements is not None and row.elements <= ALONG else MonteCarlo(draws=ALONG)
-            score: dict[str, Any] = {"name": "symmetry", "common_draws": True}
-            asked = replace(chosen.audit, symmetry=row.space, walk=walk, scores={"symmetry": score}, title=f"{self.title}: {row.symmetry}")
+            asked = replace(chosen.audit, symmetry=row.space, walk=walk, scores=["symmetry"], title=f"{self.title}: {row.symmetry}")
             results[part] = asked.run(f"{folder}/{part}", **how)
             symmetries[part] = (words_for(row.space), row.elements)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from veracity.cards.decide import Standing, Word, combine, level_for, most_needed
+from veracity.cards.decide import FAR, Standing, Word, combine, level_for, most_needed
 from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
 from veracity.cards.questions import QUESTIONS, TRUTH, Check, Evidence, Question, evidence_for
 from veracity.cards.reading import Reading
@@ -252,7 +252,7 @@ def hint(standings: Sequence[Standing]) -> str:
         return count(needed, "more sample")
     measured = any(math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD)
     found = any(math.isfinite(one.value) for one in standings if one.word is Word.UNTOLD)
-    return "too close to the line" if measured else "too little data" if found else "not measured"
+    return f"over {FAR} times as many" if measured else "too little data" if found else "not measured"
 
 
 def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> str:
@@ -274,7 +274,7 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> st
     if needed is not None:
         return f"{said} About {count(needed, 'more sample')} would tell."
     close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
-    return f"{said} It lies too close to the line for a reasonable number of samples to tell." if close else said
+    return f"{said} It would take more than {FAR} times as many samples to tell." if close else said
 
 
 def phrase(check: Check, what: str, one: Standing) -> str:
