@@ -175,6 +175,10 @@ def test_an_interrupted_card_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     card = small_card(folder=tmp_path / "run")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "maps").rglob("*.parquet")} == before
     assert load(tmp_path / "run").record == card.record
+    more = small_card(folder=tmp_path / "run", samples=16)
+    assert (card.record.samples, more.record.samples) == (12, 16)
+    first, second = (one.answer("calm", "exact").checks[1].n for one in (card, more))
+    assert (first, second) == (12, 16)
 
 
 # --- bad input

@@ -61,6 +61,13 @@ def test_a_check_that_one_of_them_lacks_says_nothing_about_the_two() -> None:
     assert Dominance.of(["a", "b"], [lacking, gains(0.5, 0.5)]).undominated() == {"a": 1.0, "b": 1.0}
 
 
+def test_fixed_values_do_not_depend_on_the_samples() -> None:
+    fixed = Gains.fixed(np.array([1.0, 0.0]), samples=6)
+    assert fixed.values(np.array([[1.0] * 6, [6.0] + [0.0] * 5])).tolist() == [[1.0, 0.0]] * 2
+    assert Dominance.of(["proven", "open"], [fixed, gains(0.5, 0.5, samples=6)]).above("open") == {"proven": 1.0}
+    assert not Dominance.of(["proven", "open"], [fixed, gains(0.5, 0.9, samples=6)]).above("open")
+
+
 def test_values_are_ratios_of_weighted_sums() -> None:
     one = Gains(np.array([[1.0, 2.0, np.nan]]), np.array([[2.0, 2.0, 5.0]]))
     assert one.values(np.array([[1.0, 3.0, 9.0]])).tolist() == [[7.0 / 8.0]]

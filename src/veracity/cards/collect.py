@@ -122,15 +122,15 @@ def use_record(use: Any, words: Mapping[str, Mapping[str, str]]) -> UseRecord:
 
 
 def rivals(inside: Sequence[Judged], samples: int) -> Dominance | None:
-    """Who dominates whom among those that are not out; None if nobody is left."""
+    """Who dominates whom among those that are not out; None if nobody is left.
+
+    Of question 0 the word counts: to hold is better than to be open.
+    """
     if not inside:
         return None
-    return Dominance.of([one.name for one in inside], gains_of(inside, samples))
-
-
-def gains_of(judged: Sequence[Judged], samples: int) -> list[Gains]:
-    """The checks that at least one explainer has, each with a row per explainer."""
-    return [one for _, one in keyed_gains(judged, samples)]
+    proven = np.array([float(one.words[QUESTIONS[0].key] is Word.HOLDS) for one in inside])
+    checks = [Gains.fixed(proven, samples), *(one for _, one in keyed_gains(inside, samples))]
+    return Dominance.of([one.name for one in inside], checks)
 
 
 def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains]]:

@@ -93,10 +93,12 @@ class LosesAgreement(Check):
     """How much of its agreement with itself an explainer loses when the model, or the class, is replaced: own agreement - similarity.
 
     An edge filter keeps its map, and a random map never agreed with itself: both lose nothing. An undefined similarity, as of constant
-    maps, counts as nothing lost. With `signed_only`, unsigned maps of a model with two outputs are not asked: evidence for one class is
-    evidence against the other, so both may rightly have the same map of magnitudes.
+    maps, counts as nothing lost. How far the agreement falls beyond the line says nothing more, so explainers are not compared by it.
+    With `signed_only`, unsigned maps of a model with two outputs are not asked: evidence for one class is evidence against the other, so
+    both may rightly have the same map of magnitudes.
     """
 
+    compares: bool = False
     signed_only: bool = False
 
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
