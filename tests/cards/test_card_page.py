@@ -17,7 +17,7 @@ WORDS = ("holds", "falls short", "cannot tell yet", "does not apply")
 
 
 def check(word: str, **numbers: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(("value", "low", "high", "raw", "reference", "assumed", "more"))
+    empty = dict.fromkeys(("value", "low", "high", "raw", "reference", "assumed", "more", "unseen"))
     plain = {"check": "deletion", "title": "deletion", "score": "deletion", "line": 0.1, "n": 9, "undefined": 0, "against": "", "why": ""}
     return {**empty, **plain, "word": word, **numbers}
 
@@ -91,7 +91,7 @@ def test_the_page_says_rules_words_and_controls() -> None:
     assert "edge_filter control" in text
     assert "dominated by good" in text
     assert "100 comparisons, each at 99.95 % confidence" in text
-    assert "Deletion 0.76 (0.62 to 0.82)" in text
+    assert "0.76 for Deletion (0.62 to 0.82)" in text
 
 
 def test_the_order_of_the_page() -> None:
@@ -121,6 +121,32 @@ def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentenc
     assert sentence in " ".join(page.answer(card))
     assert sentence in page.markdown(card).replace("\n", " ")
     assert sentence in page.text(card).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("rho", "low", "high", "said"),
+    [
+        (
+            -0.5,
+            -0.6,
+            -0.2,
+            "Here deletion and insertion contradict each other about 9 explainers: "
+            "\N{MINUS SIGN}0.50 (\N{MINUS SIGN}0.60 to \N{MINUS SIGN}0.20).",
+        ),
+        (0.5, 0.1, 0.8, "Here deletion and insertion agree about the order of 9 explainers: 0.50 (0.10 to 0.80)."),
+        (
+            0.1,
+            -0.3,
+            0.4,
+            "Here deletion and insertion do not clearly agree about the order of 9 explainers: 0.10 (\N{MINUS SIGN}0.30 to 0.40).",
+        ),
+    ],
+)
+def test_how_alike_scores_order_the_explainers(rho: float, low: float, high: float, said: str) -> None:
+    order = {"first": "deletion", "second": "insertion", "rho": rho, "low": low, "high": high, "explainers": 9}
+    card = record(GOOD, WORSE, orders=[order, {**order, "rho": None, "low": None, "high": None}])
+    assert page.agreement(card) == [said]
+    assert said in page.html(card)
 
 
 def test_a_use_says_which_question_it_waits_for() -> None:

@@ -76,6 +76,7 @@ def test_too_little_data_says_why(gap: list[float], room: list[float], word: Wor
 def test_equal_samples_decide_without_a_width() -> None:
     found = Terms(np.zeros((12, 1)), np.ones((12, 1))).standing(0.1, 0.999)
     assert (found.word, found.value, found.low) == (Word.SHORT, 0.0, pytest.approx(0.0))
+    assert found.unseen == pytest.approx(1 - 0.001 ** (1 / 12))
 
 
 def test_about_as_many_more_samples_tell_as_are_said() -> None:

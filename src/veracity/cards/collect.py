@@ -25,7 +25,7 @@ from veracity.cards.record import (
     TruthRecord,
     UseRecord,
 )
-from veracity.core.wording import count, number
+from veracity.core.wording import count, number, percentage
 from veracity.statistics.correlation import spearman_correlation
 from veracity.statistics.intervals import Array
 from veracity.statistics.resampling import resamplings
@@ -221,6 +221,7 @@ def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing
                 against="" if told is None else told.against,
                 assumed=None if told is None else or_none(told.assumed),
                 more=standing.more,
+                unseen=or_none(standing.unseen),
                 why=standing.why,
             )
         )
@@ -282,8 +283,9 @@ def phrase(check: Check, what: str, one: Standing) -> str:
     if not math.isfinite(one.value) or (one.why and not math.isfinite(one.low) and "{why}" not in check.phrase):
         return f"{what or check.title}: {one.why}"
     ends = f" ({number(one.low, 2)} to {number(one.high, 2)})" if math.isfinite(one.low) and math.isfinite(one.high) else ""
-    ends = " on every sample" if one.low == one.high else ends
-    return check.phrase.format(value=number(one.value, 2), ends=ends, what=what, why=one.why)
+    ends = f" on every sample (at most {percentage(one.unseen)} of others differ)" if math.isfinite(one.unseen) else ends
+    said = check.phrase.format(value=number(one.value, 2), ends=ends, what=what, why=one.why)
+    return said.replace("it covers", "it falls behind its control, covering") if one.high < 0 else said
 
 
 def capital(text: str) -> str:

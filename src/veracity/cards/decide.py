@@ -21,7 +21,7 @@ import numpy as np
 
 from veracity.core.errors import InputError
 from veracity.statistics.crossed import crossed_interval
-from veracity.statistics.intervals import Array, Interval, check_confidence, mean_interval
+from veracity.statistics.intervals import Array, Interval, check_confidence, mean_interval, unseen_share
 
 FEWEST = 8
 """Samples with a value, below which a check says nothing."""
@@ -45,7 +45,8 @@ class Standing:
     """What a check found: a word, and the numbers behind it in the units of the check.
 
     The ends are at the confidence that the decision was made with. `more` is about how many more samples would tell, None if the number is
-    not known; `why` is the reason of a word that rests on no interval.
+    not known; `why` is the reason of a word that rests on no interval. Where all samples are equal the interval has no width, and at most
+    the share `unseen` of the population may differ without having been seen.
     """
 
     word: Word
@@ -56,6 +57,7 @@ class Standing:
     undefined: int = 0
     more: int | None = None
     why: str = ""
+    unseen: float = math.nan
 
 
 def level_for(comparisons: int, confidence: float = 0.95) -> float:
@@ -150,6 +152,7 @@ class Terms:
             **counts,
             more=more_samples(found) if word is Word.UNTOLD else None,
             why="" if math.isfinite(found.low) else "a single shared draw has no interval",
+            unseen=unseen_share(n, confidence) if found.low == found.high else math.nan,
         )
 
     def difference(self, line: float, confidence: float) -> Interval:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from veracity.cards.plan import listed
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
-from veracity.core.wording import count, number
+from veracity.core.wording import count as of
+from veracity.core.wording import number
 from veracity.report.html import environment
 
 if TYPE_CHECKING:
@@ -54,7 +55,25 @@ def html(card: CardRecord) -> str:
         show=lambda value, digits=2: "" if value is None else number(value, digits),
         uses=list(use_sentences(card)),
         left_out=left_out(card),
+        trust=agreement(card),
     )
+
+
+def agreement(card: CardRecord) -> list[str]:
+    """How alike two scores of question 1 order the explainers here, in a sentence each."""
+    said = []
+    for one in card.orders:
+        if one.rho is None:
+            continue
+        ends = "" if one.low is None or one.high is None else f" ({number(one.low, 2)} to {number(one.high, 2)})"
+        if one.high is not None and one.high < 0:
+            verb = "contradict each other about"
+        elif one.low is not None and one.low > 0:
+            verb = "agree about the order of"
+        else:
+            verb = "do not clearly agree about the order of"
+        said.append(f"Here {one.first} and {one.second} {verb} {of(one.explainers, 'explainer')}: {number(one.rho, 2)}{ends}.")
+    return said
 
 
 def left_out(card: CardRecord) -> list[str]:
@@ -108,12 +127,12 @@ def answer(card: CardRecord) -> list[str]:
     if not inside:
         return [*said, "No explainer is left, so this card recommends none."]
     if not proven:
-        said.append(f"Of the other {count(len(inside), 'explainer')}, none is shown to depend on the model yet: measure more samples.")
+        said.append(f"Of the other {of(len(inside), 'explainer')}, none is shown to depend on the model yet: measure more samples.")
     if len(own) == 1:
         return [*said, *alone(own[0])]
     best = card.undominated
     if len(best) == len(inside):
-        many = f"the {'other ' if out else ''}{count(len(inside), 'explainer')}"
+        many = f"the {'other ' if out else ''}{of(len(inside), 'explainer')}"
         said.append(
             f"Among {many} nobody dominates anybody: each is worse than another on some check, or within {number(card.margin, 2)} of it."
         )

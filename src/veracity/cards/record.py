@@ -20,8 +20,9 @@ class CheckRecord(Part):
     """One check of one explainer.
 
     `value` is the share of the way from the reference to the ideal, `low` and `high` its interval at the card's `level`, and `line` what
-    it is held against. `raw` is the score itself and `reference` what it was compared with: `against`. `assumed` is the share of
-    samples on which the model does what the score assumes. `more` is about how many more samples would tell.
+    it is held against. Where all samples are equal, at most the share `unseen` of the population may differ unseen. `raw` is the score
+    itself and `reference` what it was compared with: `against`. `assumed` is the share of samples on which the model does what the score
+    assumes. `more` is about how many more samples would tell.
     """
 
     check: str
@@ -39,6 +40,7 @@ class CheckRecord(Part):
     against: str
     assumed: float | None
     more: Count | None
+    unseen: Share | None
     why: str
 
 
