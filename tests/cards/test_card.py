@@ -16,6 +16,7 @@ from veracity import Card, CardStudy, CrossTrained
 from veracity.cards import plan
 from veracity.cards.questions import QUESTIONS, TRUTH
 from veracity.cards.record import CardRecord
+from veracity.cards.runs import Runs
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.studies.result import load
 
@@ -165,7 +166,7 @@ def test_an_interrupted_card_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(CardStudy, "symmetric", interrupted)
+        patch.setattr(Runs, "measure_symmetries", interrupted)
         with pytest.raises(KeyboardInterrupt):
             small_card(folder=tmp_path / "run")
     with pytest.raises(StoreError, match="has no results yet"):

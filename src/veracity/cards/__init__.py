@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from veracity.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from veracity.cards.card import Card, CardStudy, card
+    from veracity.cards.card import CardStudy, card
+    from veracity.cards.checks import Check
     from veracity.cards.decide import Standing, Terms, Word
     from veracity.cards.dominate import Dominance, Use
-    from veracity.cards.questions import QUESTIONS, Check, Question
+    from veracity.cards.questions import QUESTIONS, Question
     from veracity.cards.record import CardRecord
+    from veracity.cards.result import Card
 
 __getattr__, __dir__ = lazy(__name__)

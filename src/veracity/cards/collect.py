@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from veracity.cards.checks import Check, Evidence
 from veracity.cards.decide import FAR, Standing, Word, combine, level_for, most_needed
 from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
-from veracity.cards.questions import QUESTIONS, TRUTH, Check, Evidence, Question, evidence_for
+from veracity.cards.questions import QUESTIONS, TRUTH, Question, evidence_for
 from veracity.cards.reading import Reading
 from veracity.cards.record import (
     SCHEMA,

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from veracity.audit import Audit
+from veracity.cards.checks import RANKS
 from veracity.cards.decide import FEWEST
-from veracity.cards.questions import RANKS
 from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Explainer, Frame, GivenMaps, Inquirer
 from veracity.core.inputs import SelectedSamples, TensorInputs
@@ -148,7 +148,7 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
         size=size,
         scale=scale,
         seconds=spent,
-        searches=spent + searching <= seconds,
+        searches=scale > 0 and spent + searching <= seconds,
         seconds_to_search=searching,
     )
 
