@@ -218,6 +218,7 @@ def test_equal_explainers_are_said_to_be_equal() -> None:
         ({"trainer": 3}, "A trainer is a function"),
         ({"trainer": fit, "targets": None}, "needs the targets"),
         ({"samples": 0}, "samples"),
+        ({"folder": "s3://bucket/card"}, "into a folder on a disk, not into s3://bucket/card"),
     ],
 )
 def test_mistakes_are_one_sentence(settings: dict[str, object], sentence: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,6 +83,8 @@ class CardStudy:
         progress: bool = True,
     ) -> Card:
         """Measure what the folder does not hold yet, and answer the questions; the same call goes on where it was stopped."""
+        if "://" in str(folder):
+            raise SpecError(f"A card writes its page into a folder on a disk, not into {folder}: give another folder.")
         store = RunFolder(str(folder))
         store.check_writable(Kind.CARD)
         crossed = self.crossed()
@@ -128,7 +130,7 @@ class CardStudy:
         if labels is not None and labels.ndim == 1 and not labels.is_floating_point():
             majority = float(labels.bincount().max()) / len(labels)
         accuracy = maps.manifest["models"][self.name]["accuracy"]
-        told = [str(note["text"]) for note in maps.manifest.get("notes") or [] if note.get("text")]
+        told = [note_text(note) for note in maps.manifest.get("notes") or [] if note.get("text")]
         return {
             "title": self.title,
             "majority": majority,
@@ -198,6 +200,16 @@ def modality_of(data: Inputs) -> str:
     if isinstance(data, (TextInputs, TokenInputs)):
         return "texts"
     return {1: "tables", 2: "series", 3: "images"}.get(len(data.shape), "")
+
+
+def note_text(note: Mapping[str, str]) -> str:
+    """A note of an audit with the explainer that it is about, unless it says so itself.
+
+    >>> note_text({"explainer": "lime", "text": "its baseline is 0."}), note_text({"text": "masked values become 0."})
+    ('lime: its baseline is 0.', 'masked values become 0.')
+    """
+    who, text = note.get("explainer", ""), note["text"]
+    return f"{who}: {text}" if who and who not in text else text
 
 
 def at_chance(accuracy: float | None, majority: float | None, samples: int) -> list[str]:

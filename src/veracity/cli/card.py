@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 
 from veracity.cli.measure import Device, Workers, default_workers, resumable
-from veracity.cli.read import in_bucket
 from veracity.core.errors import SpecError
+
+LONG = 120.0
+"""Seconds of budget below which one process measures, since a worker takes seconds to start."""
 
 
 def card(
@@ -26,14 +28,12 @@ def card(
     started, console = time.perf_counter(), Console()
     with resumable():
         from veracity.cards.card import CardStudy
-        from veracity.cards.plan import AUTO
+        from veracity.cards.plan import AUTO, seconds_of
         from veracity.cli import audit_file
         from veracity.core.training import CrossTrained
 
         asked, named = audit_file.read(file)
         folder = f"{named}-card" if out is None else out
-        if in_bucket(folder):
-            raise SpecError(f"A card writes its page into a folder on a disk, not into {folder}: give one with --out.")
         models = {name: one for name, one in asked.modules.items() if not isinstance(one, CrossTrained)}
         trainers = [one for one in asked.modules.values() if isinstance(one, CrossTrained)]
         if not models:
@@ -41,12 +41,13 @@ def card(
         if len(trainers) > 1:
             raise SpecError(f"{file} has {len(trainers)} cross-trained models, and question 5 needs one: leave one of them.")
         for name, model in models.items():
-            where = Path(folder) / name if len(models) > 1 else Path(folder)
+            where = f"{folder}/{name}" if len(models) > 1 else str(folder)
             chosen = AUTO if asked.explainers is None else asked.explainers
             one = replace(asked, models={name: model}, explainers=chosen, scores=None, symmetry=None, walk=None)
             trainer = trainers[0] if trainers else None
+            brief = workers is None and seconds_of(budget) < LONG
             found = CardStudy(audit=one, trainer=trainer, budget=budget, samples=samples).on(device).run(
-                where, workers=default_workers(workers, device)
+                where, workers=1 if brief else default_workers(workers, device)
             )  # fmt: skip
             pages = found.save(where)
             console.print(str(found), highlight=False, markup=False, soft_wrap=True)
