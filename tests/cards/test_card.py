@@ -134,12 +134,14 @@ def test_an_adversarial_switch_is_found(searched: Card) -> None:
     assert searched.word("robust", "switched") == "falls short"
     assert "An example was found near" in searched.answer("robust", "switched").sentence
     assert searched.word("robust", "exact") == "holds"
-    assert "evaluations" in searched.answer("robust", "exact").sentence
+    assert "evaluations, and for half of the samples at most 1 random point in 13,000 is one" in searched.answer("robust", "exact").sentence
 
 
 def test_another_training_gives_the_same_reasons(searched: Card) -> None:
     checks = {one.check: one for one in searched.answer("training", "exact").checks}
     assert checks["mege"].word == "holds"
+    assert checks["reco"].word == "does not apply"  # the models hardly disagree
+    assert searched.word("training", "exact") == "holds"
     assert checks["mege"].value is not None
     assert checks["mege"].value > 0.5
 

@@ -112,7 +112,10 @@ def test_what_users_typed_is_escaped() -> None:
         ((GOOD, WORSE, BAD), "Nobody dominates good: whoever is better than it on a check is worse on another."),
         ((BAD,), "No explainer is left, so this card recommends none."),
         ((GOOD,), "There is one explainer, good, so nothing is compared. It holds on: depends on the model, faithful, calm and symmetric."),
-        ((explainer("a", *[WORDS[2]] * 6), explainer("b", *[WORDS[2]] * 6)), "none is shown to depend on the model yet"),
+        (
+            (explainer("a", *[WORDS[2]] * 6), explainer("b", *[WORDS[2]] * 6)),
+            "Of the 2 explainers, none is shown to depend on the model yet",
+        ),
         ((GOOD, explainer("b", *["holds"] * 6)), "Among the 2 explainers nobody dominates anybody"),
     ],
 )

@@ -28,6 +28,7 @@ MAPS, SCAN, SYMMETRY, SEARCH, TRAINING = "maps", "scan", "symmetry", "search", "
 """The parts of a card's run folder; there is one part for each symmetry that is asked for."""
 OWN, RANKS = "self_agreement", "rank_agreement"
 """How well an explainer agrees with itself: by cosine, and by the ranks of its values."""
+FEW_DISAGREE = "the models contradict each other on too few samples to ask for it"
 HALF = 0.5
 """A score is not asked if the model does what it assumes on fewer samples than this share."""
 
@@ -226,7 +227,7 @@ class NotMisled(Check):
         if rare is not None:
             bound = median_estimate(rare.per_sample, None, rare.bounds, censored=censored(rare), confidence=confidence)
             if bound.high <= self.rarity:
-                chance = f"a random point misleads with a probability below e^{bound.high:.1f} (median)"
+                chance = f"for half of the samples at most 1 random point in {float(f'{math.exp(-bound.high):.2g}'):,.0f} is one"
                 return Standing(word=Word.HOLDS, **told, why=f"{none}, and {chance}")
         return Standing(word=Word.UNTOLD, **told, why=f"{none}, which does not bound how likely one is")
 
@@ -255,11 +256,13 @@ class SurvivesTraining(Check):
             chance = pooled_estimate(pooled, null.measured, null.bounds).estimate.value
         value = (found.estimate.value - chance) / (1.0 - chance)
         if not math.isfinite(value):
-            return Standing(word=Word.UNTOLD, why="no two models disagree" if self.permuted else "it has no chance level here")
+            return Standing(word=Word.NOT_ASKED, why=FEW_DISAGREE if self.permuted else "it has no chance level here")
 
         def judge(confidence: float) -> Standing:
             wide = pooled_estimate(pooled, one.measured, one.bounds, confidence).estimate
             low, high = ((end - chance) / (1.0 - chance) for end in (wide.low, wide.high))
+            if self.permuted and not math.isfinite(low):
+                return Standing(word=Word.NOT_ASKED, value=value, n=wide.n, why=FEW_DISAGREE)
             why = "" if math.isfinite(low) else "there are too few samples for an interval"
             return Standing(word=decide(low - self.line, high - self.line), value=value, low=low, high=high, n=wide.n, why=why)
 

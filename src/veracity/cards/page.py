@@ -126,13 +126,14 @@ def answer(card: CardRecord) -> list[str]:
         said.append(f"{listed(out)} {verb} not depend on the model as an explanation must, and {'is' if len(out) == 1 else 'are'} out.")
     if not inside:
         return [*said, "No explainer is left, so this card recommends none."]
+    the = "the other" if out else "the"
     if not proven:
-        said.append(f"Of the other {of(len(inside), 'explainer')}, none is shown to depend on the model yet: measure more samples.")
+        said.append(f"Of {the} {of(len(inside), 'explainer')}, none is shown to depend on the model yet: measure more samples.")
     if len(own) == 1:
         return [*said, *alone(own[0])]
     best = card.undominated
     if len(best) == len(inside):
-        many = f"the {'other ' if out else ''}{of(len(inside), 'explainer')}"
+        many = f"{the} {of(len(inside), 'explainer')}"
         said.append(
             f"Among {many} nobody dominates anybody: each is worse than another on some check, or within {number(card.margin, 2)} of it."
         )
