@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from veracity import explain, measure, orbits, perturb, quantus, scores, walk
     from veracity.app import serve
     from veracity.audit import Audit
+    from veracity.cards.card import CardStudy, card
+    from veracity.cards.result import Card
     from veracity.core.dense_targets import Continuation, Segmentation, Token
     from veracity.core.errors import VeracityError
     from veracity.core.explainers import Explainer

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from veracity import __version__
-from veracity.cli import catalogue, examine, measure, read
+from veracity.cli import card, catalogue, examine, measure, read
 from veracity.core.errors import Note, VeracityError
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
-    measure.demo, measure.audit, measure.recipe, measure.scan, measure.advise, examine.examine,
+    measure.demo, measure.audit, measure.recipe, measure.scan, measure.advise, card.card, examine.examine,
     read.show, read.report, read.leaderboard, read.join, read.gate, read.diff, catalogue.ls,
 )  # fmt: skip
 for command in COMMANDS:

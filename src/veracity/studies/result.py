@@ -34,6 +34,7 @@ READERS = {
     Kind.DISTANCES: ("veracity.studies.distance_check", "DistanceResult"),
     Kind.SCAN: ("veracity.studies.symmetry_scan", "Scan"),
     Kind.EXAMPLES: ("veracity.studies.example_check", "ExampleResult"),
+    Kind.CARD: ("veracity.cards.result", "Card"),
 }
 """The class that reads each kind of folder, imported when it is needed."""
 GATED = ["model", "explainer", "score", "value", "low", "high", "n", "unseen"]

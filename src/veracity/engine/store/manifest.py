@@ -31,6 +31,7 @@ class Kind(StrEnum):
     DISTANCES = "distance-check"
     SCAN = "scan"
     EXAMPLES = "example-check"
+    CARD = "card"
 
     @property
     def words(self) -> str:
@@ -56,6 +57,7 @@ WORDS = {
     Kind.DISTANCES: "a distance check",
     Kind.SCAN: "a symmetry scan",
     Kind.EXAMPLES: "an example check",
+    Kind.CARD: "a card",
 }
 BLOCK = 1 << 16
 """The most samples of one block."""

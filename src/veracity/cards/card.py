@@ -1,0 +1,229 @@
+"""The card as a study: plan, run ordinary audits in one folder, and collect what they say about six questions."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from veracity.audit import Audit
+from veracity.cards.checks import MAPS, SCAN, SEARCH, TRAINING
+from veracity.cards.collect import collect
+from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, plan, seconds_of
+from veracity.cards.result import Card
+from veracity.cards.runs import Runs
+from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.graphs import EdgeInputs, GraphInputs, NodeInputs
+from veracity.core.inputs import Inputs, TokenInputs
+from veracity.core.settings import Count, check_fields, short_repr
+from veracity.core.training import CrossTrained
+from veracity.engine.executors import Executor
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.study import study
+from veracity.engine.versions import versions
+from veracity.inputs import TextInputs
+from veracity.results import Result
+
+BUDGET = "5m"
+FOLDS = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CardStudy:
+    """What to make a card of: an audit of one model, which gives the data, the explainers and all settings but scores.
+
+    audit      with explainers="auto", all explainers of this package that fit the model and its inputs are taken
+    trainer    for question 5: a function (inputs, targets, seed) -> model, the name of a trainer, or a CrossTrained
+    budget     about how long it may take on a modest machine, such as "90s", "10m" or a number of seconds
+    samples    how many samples to use instead of as many as the budget allows
+    """
+
+    audit: Audit
+    trainer: Any = None
+    budget: Any = BUDGET
+    samples: Count | None = None
+
+    def __post_init__(self) -> None:
+        """Check every plain setting."""
+        check_fields(self, "the card", others=("audit", "trainer", "budget"))
+        seconds_of(self.budget)
+        if not isinstance(self.audit, Audit):
+            raise InputError(f"A card is made of an Audit, not {type(self.audit).__name__}: call veracity.card(model, inputs, targets).")
+        models = list(self.audit.modules)
+        if len(models) != 1:
+            raise InputError(f"A card is about one model, not {len(models)}: make one card for each.")
+        if isinstance(self.audit.modules[models[0]], CrossTrained):
+            raise InputError(
+                f"A card is about one trained model, but '{models[0]}' is cross-trained: pass it as trainer=... beside a model."
+            )
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return next(iter(self.audit.modules))
+
+    def on(self, device: str) -> CardStudy:
+        """The same card with its model on a device."""
+        return replace(self, audit=self.audit.on(device))
+
+    def run(
+        self,
+        folder: str | Path,
+        *,
+        workers: int = 1,
+        on: Executor | str | None = None,
+        batch: int | None = None,
+        memory: int | None = None,
+        progress: bool = True,
+    ) -> Card:
+        """Measure what the folder does not hold yet, and answer the questions; the same call goes on where it was stopped."""
+        if "://" in str(folder):
+            raise SpecError(f"A card writes its page into a folder on a disk, not into {folder}: give another folder.")
+        store = RunFolder(str(folder))
+        store.check_writable(Kind.CARD)
+        crossed = self.crossed()
+        chosen = plan(self.audit, self.budget, self.samples)
+        how: dict[str, Any] = {"workers": workers, "on": on, "batch": batch, "memory": memory, "progress": progress}
+        parts = [MAPS, SCAN, *([SEARCH] if chosen.searches else []), *([TRAINING] if crossed else [])]
+        settings = {"budget": str(self.budget), "samples": len(chosen.rows), "seed": self.audit.seed}
+        about: dict[str, Any] = {"title": self.title, "settings": settings, "versions": versions()}
+        with study(store, Kind.CARD, parts, **about) as kept, quietly():
+            reading = Runs(chosen, self.title, folder, how).measure(crossed, self.audit)
+            told = self.about(chosen, reading.results[MAPS])
+            record = collect(reading, list(chosen.audit.explainers), confidence=self.audit.confidence, about=told)
+            found = Card(record, title=self.title, path=store.root, confidence=self.audit.confidence)
+            kept.conclude(found.findings())
+        return found
+
+    @property
+    def title(self) -> str:
+        """The title of the page."""
+        return self.audit.title or f"Which explanation can you trust for '{self.name}'?"
+
+    def crossed(self) -> CrossTrained | None:
+        """The learning algorithm for question 5; raises if it cannot be one."""
+        given = self.trainer
+        if given is None:
+            return None
+        if isinstance(given, (list, tuple)):
+            raise SpecError(
+                "Models of folds need to know which samples they were not trained on: pass trainer=CrossTrained(models=[...], folds=[...])."
+            )
+        if not (isinstance(given, (CrossTrained, str)) or callable(given)):
+            raise SpecError(
+                f"A trainer is a function (inputs, targets, seed) -> model, a name, or a CrossTrained, not {short_repr(given)}."
+            )
+        if self.audit.labels is None:
+            raise InputError("Question 5 trains models again, for which it needs the targets: pass targets=...")
+        return given if isinstance(given, CrossTrained) else CrossTrained(fit=given, folds=FOLDS)
+
+    def about(self, chosen: Plan, maps: Result) -> dict[str, Any]:
+        """What the record says beside the answers."""
+        labels = chosen.audit.labels
+        majority = None
+        if labels is not None and labels.ndim == 1 and not labels.is_floating_point():
+            majority = float(labels.bincount().max()) / len(labels)
+        accuracy = maps.manifest["models"][self.name]["accuracy"]
+        told = [note_text(note) for note in maps.manifest.get("notes") or [] if note.get("text")]
+        return {
+            "title": self.title,
+            "majority": majority,
+            "modality": modality_of(self.audit.data),
+            "available": chosen.size,
+            "seed": self.audit.seed,
+            "budget": str(self.budget),
+            "noise": NOISE * chosen.scale if chosen.scale > 0 else None,
+            "radius": RADIUS * chosen.scale if chosen.searches else None,
+            "left_out": {**chosen.unfit, **chosen.costly},
+            "notes": [*at_chance(accuracy, majority, len(chosen.rows)), *dict.fromkeys(told)],
+            "versions": versions(),
+        }
+
+
+def card(
+    model: Any,
+    inputs: Any,
+    targets: Any = None,
+    *,
+    explainers: Any = AUTO,
+    trainer: Any = None,
+    budget: Any = BUDGET,
+    folder: str | Path | None = None,
+    samples: int | None = None,
+    name: str = "model",
+    workers: int = 1,
+    progress: bool = True,
+    **settings: Any,
+) -> Card:
+    """Which explanation can you trust for this model? One page that answers six questions about each explainer.
+
+    model       one model, in any form that `Audit` takes
+    inputs      the data, and `targets` their classes; as many samples are used as the budget allows, in a fixed random order
+    explainers  "auto" takes all of this package that fit; or names and explainers, as for `Audit`
+    trainer     for question 5: a function (inputs, targets, seed) -> model, the name of a trainer, or a CrossTrained
+    budget      about how long it may take on a modest machine: "90s", "10m", or a number of seconds
+    folder      the run folder, which keeps all measurements and the page; the same call with a larger budget goes on there
+    samples     how many samples to use instead
+    settings    further settings of `Audit`, such as target, reference, outputs, seed, title
+
+    Without a folder, nothing is kept: save the page with `card.save("here")`.
+    """
+    audit = Audit(models={name: model}, inputs=inputs, targets=targets, explainers=explainers, **settings)
+    asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples)
+    where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory(prefix="veracity-")
+    with where as root:
+        found = asked.run(root, workers=workers, progress=progress)
+        if folder is not None:
+            found.save(root)
+            return found
+    return replace(found, path="")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the notes of single audits: those that matter stand on the page."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)
+        yield
+
+
+def modality_of(data: Inputs) -> str:
+    """What the inputs are, for what planted truth says about scores: by their kind, else by their axes."""
+    if isinstance(data, (EdgeInputs, GraphInputs, NodeInputs)):
+        return "graphs"
+    if isinstance(data, (TextInputs, TokenInputs)):
+        return "texts"
+    return {1: "tables", 2: "series", 3: "images"}.get(len(data.shape), "")
+
+
+def note_text(note: Mapping[str, str]) -> str:
+    """A note of an audit with the explainer that it is about, unless it says so itself.
+
+    >>> note_text({"explainer": "lime", "text": "its baseline is 0."}), note_text({"text": "masked values become 0."})
+    ('lime: its baseline is 0.', 'masked values become 0.')
+    """
+    who, text = note.get("explainer", ""), note["text"]
+    return f"{who}: {text}" if who and who not in text else text
+
+
+def at_chance(accuracy: float | None, majority: float | None, samples: int) -> list[str]:
+    """A sentence about a model that is no better than naming the most frequent class, within two standard errors.
+
+    >>> at_chance(0.12, 0.1, 100)[0][:57]
+    'The model is right on 12 % of these samples, and naming t'
+    >>> at_chance(0.9, 0.1, 100)
+    []
+    """
+    if accuracy is None or majority is None or accuracy > majority + 2.0 * math.sqrt(majority * (1.0 - majority) / samples):
+        return []
+    shares = [f"{100 * share:.0f} %" for share in (accuracy, majority)]
+    return [
+        f"The model is right on {shares[0]} of these samples, and naming the most frequent class would be right on {shares[1]}: it is not "
+        "better than chance. An explanation may be true to such a model, but it says nothing about the task."
+    ]

@@ -1,0 +1,294 @@
+"""From the runs of a card to its record: every word with its numbers, who dominates whom, and what follows for three uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from veracity.cards.checks import Check, Evidence
+from veracity.cards.decide import FAR, Standing, Word, combine, level_for, most_needed
+from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
+from veracity.cards.questions import QUESTIONS, TRUTH, Question, evidence_for
+from veracity.cards.reading import Reading
+from veracity.cards.record import (
+    SCHEMA,
+    AnswerRecord,
+    CardRecord,
+    CheckRecord,
+    ExplainerRecord,
+    OrderRecord,
+    QuestionRecord,
+    TruthRecord,
+    UseRecord,
+)
+from veracity.core.wording import count, number, percentage
+from veracity.statistics.correlation import spearman_correlation
+from veracity.statistics.intervals import Array
+from veracity.statistics.resampling import resamplings
+from veracity.studies.result import or_none
+
+Key = tuple[Check, str]
+Found = Mapping[Key, Evidence | Standing]
+FEW_ORDERED = 4
+"""Explainers, below which a rank correlation says nothing."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One explainer: the evidence and the standing of every check, by question."""
+
+    name: str
+    evidence: Mapping[str, Found]
+    standings: Mapping[str, Mapping[Key, Standing]]
+
+    @property
+    def words(self) -> dict[str, Word]:
+        """One word per question."""
+        asked = {one.key: one.witnesses for one in QUESTIONS}
+        return {key: combine([one.word for one in found.values()], asked[key]) for key, found in self.standings.items()}
+
+    def gains(self) -> Iterator[tuple[Key, Evidence]]:
+        """The evidence by which explainers are compared."""
+        for found in self.evidence.values():
+            for key, one in found.items():
+                if isinstance(one, Evidence) and one.gap is not None and key[0].compares:
+                    yield key, one
+
+
+def judge(reading: Reading, explainers: Sequence[str], confidence: float) -> tuple[list[Judged], int, float]:
+    """Every explainer, how many comparisons there are, and the confidence of each of them.
+
+    Comparisons of all explainers and questions are one family: all words of the card are right together with the given confidence.
+    """
+    found = {name: {one.key: evidence_for(reading, name, one) for one in QUESTIONS} for name in explainers}
+    comparisons = sum(isinstance(one, Evidence) for parts in found.values() for part in parts.values() for one in part.values())
+    level = level_for(comparisons, confidence)
+    return (
+        [Judged(name, parts, {key: stand(part, level) for key, part in parts.items()}) for name, parts in found.items()],
+        comparisons,
+        level,
+    )
+
+
+def stand(found: Found, level: float) -> dict[Key, Standing]:
+    """The standings of the checks of one question."""
+    return {key: one.judge(level) if isinstance(one, Evidence) else one for key, one in found.items()}
+
+
+def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, about: Mapping[str, Any]) -> CardRecord:
+    """The whole card; `about` holds what does not come from the runs."""
+    judged, comparisons, level = judge(reading, explainers, confidence)
+    first = QUESTIONS[0]
+    controls = [
+        Judged(label, {first.key: part}, {first.key: stand(part, level)})
+        for label in reading.controls
+        if (part := evidence_for(reading, label, first))
+    ]
+    inside = [one for one in judged if one.words[first.key] is not Word.SHORT]
+    order = rivals(inside, reading.samples)
+    words = {one.name: {key: word.value for key, word in one.words.items()} for one in judged}
+    records = [record_of(one, reading, control=False, order=order) for one in judged]
+    return CardRecord(
+        card=SCHEMA,
+        model=reading.model,
+        accuracy=reading.about["accuracy"],
+        samples=reading.samples,
+        confidence=confidence,
+        comparisons=comparisons,
+        level=level,
+        margin=MARGIN,
+        symmetries=[words_of for words_of, _ in reading.symmetries.values()],
+        questions=[QuestionRecord(number=one.number, key=one.key, title=one.title, about=one.about, rule=one.rule) for one in QUESTIONS],
+        explainers=[*records, *(record_of(one, reading, control=True, order=None) for one in controls)],
+        undominated=[] if order is None else list(order.undominated()),
+        uses=[use_record(use, words) for use in USES],
+        orders=list(orders(judged, reading.samples)),
+        truth=[
+            TruthRecord(score=score, rho=rho, low=low, high=high) for score, (rho, low, high) in TRUTH.get(about["modality"], {}).items()
+        ],
+        notes=[*about["notes"], *twins(judged)],
+        **{key: value for key, value in about.items() if key != "notes"},
+    )
+
+
+def use_record(use: Any, words: Mapping[str, Mapping[str, str]]) -> UseRecord:
+    """Who is fit for a use."""
+    fit, maybe, unfit = fit_for(use, words)
+    return UseRecord(key=use.key, title=use.title, why=use.why, questions=list(use.questions), fit=fit, open=maybe, unfit=unfit)
+
+
+def rivals(inside: Sequence[Judged], samples: int) -> Dominance | None:
+    """Who dominates whom among those that are not out; None if nobody is left.
+
+    Of question 0 the word counts: to hold is better than to be open.
+    """
+    if not inside:
+        return None
+    proven = np.array([float(one.words[QUESTIONS[0].key] is Word.HOLDS) for one in inside])
+    checks = [Gains.fixed(proven, samples), *(one for _, one in keyed_gains(inside, samples))]
+    return Dominance.of([one.name for one in inside], checks)
+
+
+def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains]]:
+    """The checks that at least one explainer has, in their order, each with a row per explainer."""
+    every = [dict(one.gains()) for one in judged]
+    keys = dict.fromkeys(key for known in every for key in known)
+    nothing = np.full(samples, np.nan)
+
+    def rows(key: Key, part: str) -> Array:
+        return np.stack([nothing if key not in known else getattr(known[key], part) for known in every])
+
+    return [(key, Gains(rows(key, "gap"), rows(key, "room"))) for key in keys]
+
+
+def orders(judged: Sequence[Judged], samples: int) -> Iterator[OrderRecord]:
+    """How alike the checks of question 1 order the explainers here."""
+    own = {check.key for check in QUESTIONS[1].checks}
+    checks = [(key, gains) for key, gains in keyed_gains(judged, samples) if key[0].key in own]
+    whole = np.ones((1, samples))
+    for (first, one), (second, other) in combinations(checks, 2):
+        known = int((np.isfinite(one.values(whole)) & np.isfinite(other.values(whole))).sum())
+        rho, low, high = math.nan, math.nan, math.nan
+        if known >= FEW_ORDERED:
+            rho = float(spearman_correlation(one.values(whole), other.values(whole))[0])
+            drawn = np.concatenate([spearman_correlation(one.values(w), other.values(w)) for w in resamplings(samples)])
+            drawn = drawn[np.isfinite(drawn)]
+            low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975])) if len(drawn) else (math.nan, math.nan)
+        yield OrderRecord(
+            first=first[0].title, second=second[0].title, rho=or_none(rho), low=or_none(low), high=or_none(high), explainers=known
+        )
+
+
+def twins(judged: Sequence[Judged]) -> list[str]:
+    """A sentence about explainers whose numbers are all the same."""
+    groups: dict[bytes, list[str]] = {}
+    for one in judged:
+        parts = [np.nan_to_num(evidence.gap, nan=-9.0).round(5).tobytes() for _, evidence in one.gains() if evidence.gap is not None]
+        if parts:
+            groups.setdefault(b"".join(parts), []).append(one.name)
+    same = [" and ".join(names) for names in groups.values() if len(names) > 1]
+    return (
+        [f"These explainers have the same numbers on every check, so that nothing here tells them apart: {'; '.join(same)}."]
+        if same
+        else []
+    )
+
+
+def record_of(one: Judged, reading: Reading, *, control: bool, order: Dominance | None) -> ExplainerRecord:
+    """One explainer as plain data."""
+    words = one.words
+    known = order is not None and one.name in order.explainers
+    alone = float(order.alone[order.explainers.index(one.name)]) if order is not None and known else None
+    return ExplainerRecord(
+        name=one.name,
+        control=control,
+        out=words[QUESTIONS[0].key] is Word.SHORT,
+        answers=[
+            answer_of(question, one.evidence[question.key], one.standings[question.key], words[question.key], reading)
+            for question in QUESTIONS
+            if question.key in words
+        ],
+        undominated=alone,
+        dominated_by=order.above(one.name) if order is not None and known else {},
+    )
+
+
+def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing], word: Word, reading: Reading) -> AnswerRecord:
+    """The answer to one question, in a sentence and in numbers."""
+    checks = []
+    for (check, part), standing in standings.items():
+        evidence = found[check, part]
+        told = evidence if isinstance(evidence, Evidence) else None
+        what = reading.symmetries.get(part, ("", None))[0]
+        checks.append(
+            CheckRecord(
+                check=check.key,
+                title=what or check.title,
+                score=check.score,
+                word=standing.word.value,
+                value=or_none(standing.value),
+                low=or_none(standing.low),
+                high=or_none(standing.high),
+                line=check.line,
+                n=standing.n,
+                undefined=standing.undefined,
+                raw=None if told is None else or_none(told.raw),
+                reference=None if told is None else or_none(told.control),
+                against="" if told is None else told.against,
+                assumed=None if told is None else or_none(told.assumed),
+                more=standing.more,
+                unseen=or_none(standing.unseen),
+                why=standing.why,
+            )
+        )
+    told_in_words = [(check, reading.symmetries.get(part, ("", None))[0], one) for (check, part), one in standings.items()]
+    return AnswerRecord(
+        question=question.key,
+        word=word.value,
+        hint=hint(list(standings.values())) if word is Word.UNTOLD else "",
+        sentence=sentence(word, told_in_words),
+        checks=checks,
+    )
+
+
+def contradictory(standings: Sequence[Standing]) -> bool:
+    """Whether one check holds and another falls short."""
+    return {one.word for one in standings} >= {Word.HOLDS, Word.SHORT}
+
+
+def hint(standings: Sequence[Standing]) -> str:
+    """What an open answer waits for, in a few words.
+
+    >>> hint([Standing(word=Word.UNTOLD, value=0.2, low=0.0, high=0.4, more=90)]), hint([Standing(word=Word.UNTOLD)])
+    ('90 more samples', 'not measured')
+    """
+    if contradictory(standings):
+        return "scores contradict"
+    needed = most_needed(standings)
+    if needed is not None:
+        return count(needed, "more sample")
+    measured = any(math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD)
+    found = any(math.isfinite(one.value) for one in standings if one.word is Word.UNTOLD)
+    return f"over {FAR} times as many" if measured else "too little data" if found else "not measured"
+
+
+def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> str:
+    """What a word rests on, in one sentence or two.
+
+    Of a word that one check decides, that check alone is said.
+    """
+    telling = [item for item in standings if item[2].word is word]
+    if word is Word.UNTOLD and contradictory([one for _, _, one in standings]):
+        good, bad = ([phrase(*item) for item in standings if item[2].word is one] for one in (Word.HOLDS, Word.SHORT))
+        return f"The scores contradict each other, which more samples will not settle: {'; '.join(good)}; but {'; '.join(bad)}."
+    reasons = {one.why for _, _, one in telling}
+    if len(reasons) == 1 and "" not in reasons and not any(math.isfinite(one.value) for _, _, one in telling):
+        return f"{capital(reasons.pop())}."
+    said = f"{capital('; '.join(phrase(*item) for item in telling))}."
+    if word is not Word.UNTOLD:
+        return said
+    needed = most_needed([one for _, _, one in telling])
+    if needed is not None:
+        return f"{said} About {count(needed, 'more sample')} would tell."
+    close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
+    return f"{said} It would take more than {FAR} times as many samples to tell." if close else said
+
+
+def phrase(check: Check, what: str, one: Standing) -> str:
+    """What a check found, with its interval."""
+    if not math.isfinite(one.value) or (one.why and not math.isfinite(one.low) and "{why}" not in check.phrase):
+        return f"{what or check.title}: {one.why}"
+    ends = f" ({number(one.low, 2)} to {number(one.high, 2)})" if math.isfinite(one.low) and math.isfinite(one.high) else ""
+    ends = f" on every sample (at most {percentage(one.unseen)} of others differ)" if math.isfinite(one.unseen) else ends
+    said = check.phrase.format(value=number(one.value, 2), ends=ends, what=what, why=one.why)
+    return said.replace("it covers", "it falls behind its control, covering") if one.high < 0 else said
+
+
+def capital(text: str) -> str:
+    """A text with a capital first."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,231 @@
+"""A card as a page, as Markdown and as text. All of them are made of the record alone, so that no model is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from veracity.cards.plan import listed
+from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
+from veracity.core.wording import count as of
+from veracity.core.wording import number
+from veracity.report.html import environment
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+MARKS = {"holds": "●", "falls short": "✕", "cannot tell yet": "?", "does not apply": "-"}
+"""The sign of each word; the word itself stands beside it."""
+SHORT = {
+    "model": "depends on the model",
+    "faithful": "faithful",
+    "calm": "calm",
+    "symmetric": "symmetric",
+    "robust": "not misled",
+    "training": "survives training",
+}
+"""Each question in a few words, for the head of a column."""
+CLASSES = {"holds": "holds", "falls short": "short", "cannot tell yet": "untold", "does not apply": "none"}
+PERCENT = 100.0
+
+
+@cache
+def template() -> Template:
+    """The template of the page."""
+    return environment().from_string(resources.files("veracity.cards").joinpath("card.html.j2").read_text(encoding="utf-8"))
+
+
+def html(card: CardRecord) -> str:
+    """The page: one HTML file without scripts."""
+    return template().render(
+        title=card.title,
+        card=card,
+        explainers=ranked(card),
+        groups=groups(card),
+        controls=[one for one in card.explainers if one.control],
+        answers=answer(card),
+        facts=facts(card),
+        marks=MARKS,
+        classes=CLASSES,
+        short=SHORT,
+        shared=shared_answers(card),
+        said={(one.name, said.question): said for one in card.explainers for said in one.answers},
+        show=lambda value, digits=2: "" if value is None else number(value, digits),
+        uses=list(use_sentences(card)),
+        left_out=left_out(card),
+        trust=agreement(card),
+    )
+
+
+def agreement(card: CardRecord) -> list[str]:
+    """How alike two scores of question 1 order the explainers here, in a sentence each."""
+    said = []
+    for one in card.orders:
+        if one.rho is None:
+            continue
+        ends = "" if one.low is None or one.high is None else f" ({number(one.low, 2)} to {number(one.high, 2)})"
+        if one.high is not None and one.high < 0:
+            verb = "contradict each other about"
+        elif one.low is not None and one.low > 0:
+            verb = "agree about the order of"
+        else:
+            verb = "do not clearly agree about the order of"
+        said.append(f"Here {one.first} and {one.second} {verb} {of(one.explainers, 'explainer')}: {number(one.rho, 2)}{ends}.")
+    return said
+
+
+def left_out(card: CardRecord) -> list[str]:
+    """A sentence for each reason why explainers were left out."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in card.left_out.items():
+        reasons.setdefault(why.replace(name, "it", 1) if why.startswith(f"{name} ") else why, []).append(name)
+    return [f"{listed(names)} {'was' if len(names) == 1 else 'were'} left out: {why.rstrip('.')}." for why, names in reasons.items()]
+
+
+def ranked(card: CardRecord) -> list[ExplainerRecord]:
+    """The explainers without controls: those that nobody dominates first, those that are out last."""
+    own = [one for one in card.explainers if not one.control]
+    return sorted(own, key=lambda one: (one.out, one.name not in card.undominated, said_of(one, "falls short"), -said_of(one, "holds")))
+
+
+def groups(card: CardRecord) -> list[tuple[str, list[ExplainerRecord]]]:
+    """The explainers under headings: those that nobody dominates, those that somebody dominates, and those that are out."""
+    first, second, third = "Nobody dominates them", "Somebody dominates them", "Out: they fall short on question 0"
+    places: dict[str, list[ExplainerRecord]] = {first: [], second: [], third: []}
+    for one in ranked(card):
+        places[third if one.out else first if one.name in card.undominated else second].append(one)
+    return [(heading, members) for heading, members in places.items() if members]
+
+
+def said_of(one: ExplainerRecord, word: str) -> int:
+    """On how many questions an explainer has a word."""
+    return sum(said.word == word for said in one.answers)
+
+
+def shared_answers(card: CardRecord) -> dict[str, AnswerRecord]:
+    """The questions to which all explainers have the same answer, in the same words."""
+    own = [one for one in card.explainers if not one.control]
+    found = {}
+    for place, question in enumerate(card.questions):
+        said = [one.answers[place] for one in own]
+        if len({one.sentence for one in said}) == 1 and len(own) > 1:
+            found[question.key] = said[0]
+    return found
+
+
+def answer(card: CardRecord) -> list[str]:
+    """What the card says, in a few sentences."""
+    own = [one for one in card.explainers if not one.control]
+    out, inside = [one.name for one in own if one.out], [one for one in own if not one.out]
+    proven = [one for one in inside if one.answers[0].word == "holds"]
+    said = []
+    if out:
+        verb = "does" if len(out) == 1 else "do"
+        said.append(f"{listed(out)} {verb} not depend on the model as an explanation must, and {'is' if len(out) == 1 else 'are'} out.")
+    if not inside:
+        return [*said, "No explainer is left, so this card recommends none."]
+    the = "the other" if out else "the"
+    if not proven:
+        said.append(f"Of {the} {of(len(inside), 'explainer')}, none is shown to depend on the model yet: measure more samples.")
+    if len(own) == 1:
+        return [*said, *alone(own[0])]
+    best = card.undominated
+    if len(best) == len(inside):
+        many = f"{the} {of(len(inside), 'explainer')}"
+        said.append(
+            f"Among {many} nobody dominates anybody: each is worse than another on some check, or within {number(card.margin, 2)} of it."
+        )
+    else:
+        them = "it" if len(best) == 1 else "one of them"
+        said.append(f"Nobody dominates {listed(best)}: whoever is better than {them} on a check is worse on another.")
+    return [*held_by(card, inside), *said]
+
+
+def held_by(card: CardRecord, inside: Sequence[ExplainerRecord]) -> list[str]:
+    """Who holds on every question that was answered for anybody, and which questions are open for all."""
+    said = [[one.answers[place].word for one in inside] for place in range(len(card.questions))]
+    answered = [place for place, words in enumerate(said) if {"holds", "falls short"} & set(words)]
+    open_ = [str(place) for place, words in enumerate(said) if place not in answered and "cannot tell yet" in words]
+    full = [one.name for one in inside if answered and all(one.answers[place].word in ("holds", "does not apply") for place in answered)]
+    names = f"{listed(full)} {'holds' if len(full) == 1 else 'hold'}" if full else "No explainer holds"
+    still = f" Question{'s' if len(open_) > 1 else ''} {listed(open_)} {'are' if len(open_) > 1 else 'is'} open for all." if open_ else ""
+    return [f"{names} on every question that was answered ({listed([str(place) for place in answered])}).{still}"] if answered else []
+
+
+def alone(one: ExplainerRecord) -> list[str]:
+    """What can be said of a single explainer."""
+    held = [SHORT[said.question] for said in one.answers if said.word == "holds"]
+    short = [SHORT[said.question] for said in one.answers if said.word == "falls short"]
+    said = [f"There is one explainer, {one.name}, so nothing is compared."]
+    said += [f"It holds on: {listed(held)}."] if held else []
+    return said + ([f"It falls short on: {listed(short)}."] if short else [])
+
+
+MOST_NAMED = 6
+"""Of more explainers that may be fit, only the number is said."""
+
+
+def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
+    """The title of each use, why its questions count, which they are, and what follows."""
+    own = [one for one in card.explainers if not one.control]
+    words = {key: [said.word for one in own for said in one.answers if said.question == key] for key in SHORT}
+    for use in card.uses:
+        waiting = [f"{one.number} ({SHORT[one.key]})" for one in card.questions if one.key in use.questions and never(words[one.key])]
+        which = f"question {waiting[0]} is" if len(waiting) == 1 else f"questions {listed(waiting)} are"
+        why = f", since {which} open for all" if waiting else ""
+        parts = [f"Fit: {listed(use.fit)}." if use.fit else f"No explainer is shown to be fit{why}."]
+        many = len(use.open) > MOST_NAMED
+        parts += [f"May be fit: {f'{len(use.open)} explainers' if many else listed(use.open)}."] if use.open else []
+        parts += [f"Not fit: {listed(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
+        yield use.title, use.why, listed([SHORT[key] for key in use.questions]), " ".join(parts)
+
+
+def never(words: Sequence[str]) -> bool:
+    """Whether a question is open for everybody."""
+    return bool(words) and set(words) <= {"cannot tell yet", "does not apply"} and "cannot tell yet" in words
+
+
+def facts(card: CardRecord) -> list[str]:
+    """What was measured, and how sure the words are."""
+    every = f"all {card.samples}" if card.samples == card.available else f"{card.samples} of {card.available}"
+    said = [f"{every} samples" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)}")]
+    chance = PERCENT * (1.0 - card.level)
+    said.append(
+        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words are right together at "
+        f"{PERCENT * card.confidence:g} %"
+    )
+    said.append(f"budget {card.budget}")
+    return said
+
+
+def markdown(card: CardRecord) -> str:
+    """The card for a README or a model card: the answer, one table of words, the uses, and the rules."""
+    head = ["explainer", *(f"{one.number} {SHORT[one.key]}" for one in card.questions)]
+    rows = [[f"`{one.name}`", *(said.word for said in one.answers)] for one in ranked(card)]
+    lines = [f"## {card.title}", "", *answer(card), ""]
+    lines += [line(head), line(["---"] * len(head)), *map(line, rows), ""]
+    lines += [f"- **{title}** ({questions}): {follows}" for title, _, questions, follows in use_sentences(card)]
+    lines += ["", *(f"{one.number}. {one.title} {one.rule}" for one in card.questions), ""]
+    lines += [f"Note: {note}" for note in card.notes]
+    lines.append(f"Measured by veracity: {'; '.join(facts(card))}. Schema {card.card}.")
+    return "\n".join(lines) + "\n"
+
+
+def line(cells: Sequence[str]) -> str:
+    """One row of a table in Markdown."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def text(card: CardRecord) -> str:
+    """The card for a terminal."""
+    rows = ranked(card)
+    wide = max((len(one.name) for one in rows), default=8)
+    lines = [card.title, "", *answer(card), "", f"{'':{wide}}  {'  '.join(f'{one.number:^3}' for one in card.questions)}"]
+    lines += [f"{one.name:{wide}}  {'  '.join(f'{MARKS[said.word]:^3}' for said in one.answers)}" for one in rows]
+    lines += ["", "  ".join(f"{mark} {word}" for word, mark in MARKS.items()), ""]
+    lines += [f"{one.number}  {one.title}" for one in card.questions]
+    lines += ["", *(f"{title}: {follows}" for title, _, _, follows in use_sentences(card))]
+    lines += ["", *(f"note: {note}" for note in card.notes), f"{'; '.join(facts(card))}."]
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""What the runs of a card say about one explainer, as arrays over the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veracity.cards.decide import Standing
+from veracity.results import Result, Series
+from veracity.results.series import mean, null_of
+from veracity.statistics.intervals import Array
+
+EDGES = "edge_filter"
+BOUNDED = ("logits", "probabilities", "multilabel")
+"""Outputs that are read as probabilities, which lie between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The results of a card by part, for `samples` samples of one model; `missing` says why a part or a score was not run.
+
+    `classes` is how many outputs the model has, and `symmetries` what each part of question 3 asks for: (words, elements).
+    """
+
+    results: Mapping[str, Result]
+    model: str
+    samples: int
+    classes: int = 0
+    missing: Mapping[str, Standing] = field(default_factory=dict)
+    symmetries: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
+
+    @cached_property
+    def known(self) -> dict[tuple[str, str, str], Series]:
+        """Every series of the model by part, explainer and score, without the samples that failed."""
+        return {
+            (part, one.explainer, one.score): one.sound()
+            for part, result in self.results.items()
+            for one in result.series
+            if one.model == self.model
+        }
+
+    @cached_property
+    def controls(self) -> list[str]:
+        """The labels of the controls."""
+        return list(dict.fromkeys(label for (_, label, _), one in self.known.items() if one.control))
+
+    def series(self, part: str, explainer: str, score: str) -> Series | None:
+        """One score of one subject, None if it was not measured."""
+        found = self.known.get((part, explainer, score))
+        return found if found is not None and len(found.samples) and np.isfinite(found.per_sample).any() else None
+
+    def failure(self, part: str, explainer: str, score: str) -> str:
+        """Why a score could not be measured, in the words of its error; "" if it did not fail."""
+        found = self.known.get((part, explainer, score))
+        return "" if found is None else found.failed.removeprefix(f"On model '{self.model}': ")
+
+    def crossed(self, one: Series) -> bool:
+        """Whether all samples share the draws of a score."""
+        return not one.sampling.nested and not one.sampling.exhaustive
+
+    def table(self, part: str, one: Series) -> Array:
+        """The values (samples, draws) of shared draws, else the value of each sample (samples, 1); NaN where there is none."""
+        plain = self.results[part].manifest["score_specs"][one.score]["reduce"] == "mean"
+        values = one.values if self.crossed(one) and plain else one.per_sample[:, None]
+        found = np.full((self.samples, values.shape[1]), np.nan)
+        inside = one.samples < self.samples
+        found[one.samples[inside]] = values[inside]
+        return found
+
+    def control(self, part: str, explainer: str, score: str, edges: bool) -> Series | None:
+        """The random control that is fair to an explainer; with `edges`, the edge filter if it scores better."""
+        mine = self.known.get((part, explainer, score))
+        if mine is None:
+            return None
+        labels = [null_of(mine), *([EDGES] if edges else [])]
+        found = [one for label in labels if label != explainer and (one := self.series(part, label, score)) is not None]
+        sign = 1.0 if mine.direction.value == "higher" else -1.0
+        return max(found, key=lambda one: sign * mean(one.per_sample), default=None)
+
+    def assumed(self, part: str, score: str) -> float:
+        """The share of samples on which the model does what a score assumes; NaN if it assumes nothing."""
+        what = self.results[part].manifest.get("assumptions", {}).get(score)
+        one = None if what is None else self.series(part, "", what)
+        return float("nan") if one is None else mean(one.per_sample)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the manifest says of the model."""
+        found: Mapping[str, Any] = next(iter(self.results.values())).manifest["models"][self.model]
+        return found

@@ -1,0 +1,141 @@
+"""The content of card.json, schema veracity-card/1: everything that a page shows, as plain data.
+
+What is not a finite number is null. Fields may be added within a version; none changes its meaning or goes away.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from veracity.engine.store.manifest import Count, Part, Plain
+
+SCHEMA: Literal["veracity-card/1"] = "veracity-card/1"
+Share = Annotated[float, Field(ge=0, le=1)]
+Answer = Literal["holds", "falls short", "cannot tell yet", "does not apply"]
+
+
+class CheckRecord(Part):
+    """One check of one explainer.
+
+    `value` is the share of the way from the reference to the ideal, `low` and `high` its interval at the card's `level`, and `line` what
+    it is held against. Where all samples are equal, at most the share `unseen` of the population may differ unseen. `raw` is the score
+    itself and `reference` what it was compared with: `against`. `assumed` is the share of samples on which the model does what the score
+    assumes. `more` is about how many more samples would tell.
+    """
+
+    check: str
+    title: str
+    score: str
+    word: Answer
+    value: float | None
+    low: float | None
+    high: float | None
+    line: float
+    n: Count
+    undefined: Count
+    raw: float | None
+    reference: float | None
+    against: str
+    assumed: float | None
+    more: Count | None
+    unseen: Share | None
+    why: str
+
+
+class AnswerRecord(Part):
+    """The answer to one question about one explainer; `hint` is what an open answer waits for, in a few words, else ""."""
+
+    question: str
+    word: Answer
+    hint: str
+    sentence: str
+    checks: list[CheckRecord]
+
+
+class ExplainerRecord(Part):
+    """One explainer with its six answers. `out` if it falls short on question 0; a `control` is shown, and never recommended.
+
+    `undominated` is the share of resamples in which nobody dominates it, and `dominated_by` names those that do for sure.
+    """
+
+    name: str
+    control: bool
+    out: bool
+    answers: list[AnswerRecord]
+    undominated: Share | None = None
+    dominated_by: dict[str, Share]
+
+
+class QuestionRecord(Part):
+    """One question, and the rule behind its word."""
+
+    number: Count
+    key: str
+    title: str
+    about: str
+    rule: str
+
+
+class UseRecord(Part):
+    """A use of explanations: the questions that count, and which explainers are fit, may be fit, or are not."""
+
+    key: str
+    title: str
+    why: str
+    questions: list[str]
+    fit: list[str]
+    open: list[str]
+    unfit: list[str]
+
+
+class OrderRecord(Part):
+    """How alike two checks order the explainers: Spearman's rho over explainers, with its range over resamples."""
+
+    first: str
+    second: str
+    rho: float | None
+    low: float | None
+    high: float | None
+    explainers: Count
+
+
+class TruthRecord(Part):
+    """How a score orders explainers on planted tasks of the modality: Spearman's rho with the right order."""
+
+    score: str
+    rho: float
+    low: float
+    high: float
+
+
+class CardRecord(Part):
+    """A card."""
+
+    card: Literal["veracity-card/1"]
+    title: str
+    model: str
+    accuracy: float | None
+    majority: float | None
+    modality: str
+    samples: Count
+    available: Count
+    seed: Count
+    budget: str
+    confidence: float
+    comparisons: Count
+    level: float
+    margin: float
+    noise: float | None
+    radius: float | None
+    symmetries: list[str]
+    questions: list[QuestionRecord]
+    explainers: list[ExplainerRecord]
+    undominated: list[str]
+    uses: list[UseRecord]
+    orders: list[OrderRecord]
+    truth: list[TruthRecord]
+    left_out: dict[str, str]
+    notes: list[str]
+    versions: dict[str, Plain]

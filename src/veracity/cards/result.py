@@ -1,0 +1,128 @@
+"""A card, read from its folder: the answers to six questions about every explainer of a model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+
+from veracity.cards.decide import Word
+from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
+from veracity.core.errors import unknown
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.study import findings
+from veracity.results.pages import FRAME, save_text
+from veracity.studies.result import StudyResult, gate_rows
+
+PAGE, JSON, MARKDOWN = "card.html", "card.json", "card.md"
+
+
+@dataclass(frozen=True)
+class Card(StudyResult):
+    """A card: the answers to six questions about every explainer of a model."""
+
+    kind: ClassVar[Kind] = Kind.CARD
+    record: CardRecord = field(repr=False)
+
+    @classmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The card that a folder holds."""
+        record = CardRecord.model_validate(findings(folder, CardRecord))
+        return cls(record, title=manifest.get("title"), path=folder.root, confidence=record.confidence)
+
+    def findings(self) -> dict[str, Any]:
+        """The record as plain data: the content of card.json."""
+        return self.record.model_dump()
+
+    @cached_property
+    def explainers(self) -> dict[str, ExplainerRecord]:
+        """The explainers by name, without controls."""
+        return {one.name: one for one in self.record.explainers if not one.control}
+
+    @property
+    def undominated(self) -> list[str]:
+        """The explainers that depend on the model and that nobody dominates."""
+        return list(self.record.undominated)
+
+    def answer(self, question: str, explainer: str) -> AnswerRecord:
+        """The answer to a question, by its key such as "faithful", about an explainer."""
+        if explainer not in self.explainers:
+            raise unknown("explainer of this card", explainer, self.explainers)
+        found = {one.question: one for one in self.explainers[explainer].answers}
+        if question not in found:
+            raise unknown("question of a card", question, found)
+        return found[question]
+
+    def word(self, question: str, explainer: str) -> str:
+        """The word of an answer: "holds", "falls short", "cannot tell yet" or "does not apply"."""
+        return self.answer(question, explainer).word
+
+    def holds(self, question: str, explainer: str) -> bool:
+        """Whether an explainer holds on a question."""
+        return self.word(question, explainer) == Word.HOLDS
+
+    def table(self) -> pd.DataFrame:
+        """One row per explainer and question: the word and its sentence."""
+        return pd.DataFrame(
+            [
+                {"explainer": name, "question": said.question, "word": said.word, "sentence": said.sentence}
+                for name, one in self.explainers.items()
+                for said in one.answers
+            ],
+            columns=["explainer", "question", "word", "sentence"],
+        )
+
+    def numbers(self) -> pd.DataFrame:
+        """One row per explainer, question and check: the numbers behind the words."""
+        rows = [
+            {"explainer": name, "question": said.question, **check.model_dump()}
+            for name, one in self.explainers.items()
+            for said in one.answers
+            for check in said.checks
+        ]
+        return pd.DataFrame(rows)
+
+    def requirements(self) -> pd.DataFrame:
+        """The value of every check with its interval, by the name of the check, such as `deletion`."""
+        rows = []
+        for row in self.numbers().to_dict("records"):
+            numbers = {name: math.nan if row[name] is None else row[name] for name in ("value", "low", "high")}
+            rows.append({"model": self.record.model, "explainer": row["explainer"], "score": row["check"], **numbers, "n": row["n"]})
+        return gate_rows(rows)
+
+    def __str__(self) -> str:
+        from veracity.cards.page import text
+
+        return text(self.record)
+
+    def _repr_html_(self) -> str:
+        """The page, for a notebook."""
+        from veracity.cards.page import html
+
+        return FRAME.format(escape(html(self.record)))
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the page, one HTML file that opens anywhere."""
+        from veracity.cards.page import html
+
+        return save_text(lambda: html(self.record), path)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write card.html, card.json and card.md into a folder."""
+        from veracity.cards.page import markdown
+
+        where = Path(folder)
+        content = json.dumps(self.findings(), indent=1, ensure_ascii=False) + "\n"
+        return [
+            self.save_report(where / PAGE),
+            save_text(lambda: content, where / JSON),
+            save_text(lambda: markdown(self.record), where / MARKDOWN),
+        ]

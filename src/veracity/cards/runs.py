@@ -1,0 +1,160 @@
+"""The runs of a card: ordinary audits in one folder, each for one or more questions, and why some of them were not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from veracity.audit import Audit
+from veracity.cards.checks import MAPS, SCAN, SEARCH, SYMMETRY, TRAINING
+from veracity.cards.decide import Standing, Word
+from veracity.cards.plan import ALONG, SEARCHED, Plan, listed, on_rows, search_scores, written
+from veracity.cards.reading import Reading
+from veracity.core.errors import InputError
+from veracity.core.spaces import InputSpace
+from veracity.core.targets import as_target
+from veracity.core.training import CrossTrained
+from veracity.core.wording import duration
+from veracity.engine.defaults import look
+from veracity.results import Result
+from veracity.studies.symmetry_scan import KeptSymmetry, Verdict, scan
+from veracity.walk import Exhaustive, MonteCarlo
+
+ASKED = 2
+"""How many kept symmetries are asked of explanations."""
+PART_OF = {"window_shift": "cyclic_shift", "flips": "d4", "c4": "d4", "mirror": "d4", "cube_rotations": "so3"}
+"""Symmetries that are kept with a larger one."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs that were made so far, by part of the folder; `how` are the settings of every run.
+
+    `missing` says why a part or a score was not measured, and `symmetries` what the parts of question 3 ask for: (words, elements).
+    """
+
+    chosen: Plan
+    title: str
+    folder: str | Path
+    how: Mapping[str, Any]
+    results: dict[str, Result] = field(default_factory=dict)
+    missing: dict[str, Standing] = field(default_factory=dict)
+    symmetries: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return next(iter(self.chosen.audit.modules))
+
+    def run(self, part: str, audit: Audit, about: str) -> None:
+        """Measure a part, or what is left of it."""
+        self.results[part] = replace(audit, title=f"{self.title}: {about}").run(f"{self.folder}/{part}", **self.how)
+
+    def leave_out(self, part: str, word: Word, why: str) -> None:
+        """Say why a part or a score is not measured."""
+        self.missing[part] = Standing(word=word, why=lowered(why))
+
+    def measure(self, crossed: CrossTrained | None, everything: Audit) -> Reading:
+        """Measure all parts, one after the other."""
+        for score, why in self.chosen.unmeasured.items():
+            self.leave_out(score, Word.NOT_ASKED, why)
+        self.run(MAPS, replace(self.chosen.audit, scores=self.chosen.scores), "questions 0 to 2")
+        self.measure_symmetries()
+        self.search()
+        self.train(crossed, everything)
+        audit = self.chosen.audit
+        return Reading(self.results, self.name, len(self.chosen.rows), classes_of(audit), self.missing, self.symmetries)
+
+    def measure_symmetries(self) -> None:
+        """Find the symmetries that the model keeps, and ask explanations for the largest of them."""
+        audit, module = self.chosen.audit, self.chosen.audit.modules[self.name]
+        if not isinstance(module, nn.Module):
+            self.leave_out(SYMMETRY, Word.NOT_ASKED, "only a trained model has symmetries to ask for")
+            return
+        try:
+            found = scan(module, audit.data, folder=f"{self.folder}/{SCAN}", seed=audit.seed, progress=False)
+        except InputError as error:
+            self.leave_out(SYMMETRY, Word.NOT_ASKED, str(error))
+            return
+        kept = largest_kept(found.rows)
+        if not kept:
+            best = found.rows[0]
+            near = f"it comes closest with {best.symmetry} ({best.moved:.2f})"
+            self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(found.rows)} symmetries that were tried; {near}")
+        for space, elements in kept:
+            part = f"{SYMMETRY}-{space.name}"
+            walk = Exhaustive() if elements is not None and elements <= ALONG else MonteCarlo(draws=ALONG)
+            self.run(part, replace(audit, symmetry=space, walk=walk, scores=["symmetry"]), words_for(space))
+            self.symmetries[part] = (words_for(space), elements)
+
+    def search(self) -> None:
+        """Search for misleading points around some samples, if the budget allows it."""
+        chosen = self.chosen
+        if chosen.scale <= 0:
+            self.leave_out(SEARCH, Word.NOT_ASKED, "the inputs do not vary, so that no ball around them has a size")
+            return
+        if not chosen.searches:
+            need, took = written(chosen.seconds + chosen.seconds_to_search), duration(chosen.seconds_to_search)
+            self.leave_out(SEARCH, Word.UNTOLD, f"the search takes about {took}, which this budget does not allow: raise it to {need}")
+            return
+        rows = torch.arange(min(SEARCHED, len(chosen.rows)))
+        asked = replace(on_rows(chosen.audit, rows), scores=search_scores(chosen.scale), controls=False, companions=False)
+        try:
+            self.run(SEARCH, asked, "question 4")
+        except InputError as error:
+            self.leave_out(SEARCH, Word.NOT_ASKED, str(error))
+
+    def train(self, crossed: CrossTrained | None, everything: Audit) -> None:
+        """Train models without parts of the data, and compare their explanations; `everything` is the audit of all samples."""
+        if crossed is None:
+            self.leave_out(TRAINING, Word.UNTOLD, "nobody gave a trainer or models of folds, so this is open")
+            return
+        if crossed.data is None:
+            crossed = replace(crossed, data=(everything.given.samples, everything.labels), place=self.chosen.rows)
+        self.run(TRAINING, replace(self.chosen.audit, models={self.name: crossed}, scores=["mege", "reco_ks"]), "question 5")
+
+
+def largest_kept(rows: list[KeptSymmetry]) -> list[tuple[InputSpace, float | None]]:
+    """The first kept symmetries of a scan with their numbers of elements, each kind once.
+
+    A shift along one axis is a part of that along both.
+    """
+    kept: dict[str, tuple[InputSpace, float | None]] = {}
+    for row in rows:
+        if row.verdict is Verdict.KEPT and row.space is not None and PART_OF.get(row.space.name) not in kept:
+            kept.setdefault(row.space.name, (row.space, row.elements))
+    return list(kept.values())[:ASKED]
+
+
+def words_for(space: InputSpace) -> str:
+    """A symmetry in words.
+
+    >>> from veracity.perturb import CyclicShift, Mirror
+    >>> words_for(CyclicShift(axes=(-2, -1))), words_for(Mirror(axis=-1))
+    ('cyclic shift along the axes -2 and -1', 'mirror along the axis -1')
+    """
+    single = getattr(space, "axis", None)
+    axes = getattr(space, "axes", None) or ([] if single is None else [single])
+    where = f" along the {'axis' if len(axes) == 1 else 'axes'} {listed([str(axis) for axis in axes])}" if axes else ""
+    return f"{space.name.replace('_', ' ')}{where}"
+
+
+def classes_of(audit: Audit) -> int:
+    """How many outputs the model has; 0 if it cannot be seen."""
+    ((name, model),) = audit.modules.items()
+    sight = look(audit.data, name, model, as_target(audit.target)) if isinstance(model, nn.Module) else None
+    if sight is None:
+        return 0
+    with torch.no_grad():
+        return int(sight.signals.through(sight.module).shape[1])
+
+
+def lowered(text: str) -> str:
+    """A sentence as a part of another one."""
+    flat = " ".join(text.split()).rstrip(".")
+    return flat[:1].lower() + flat[1:] if flat[1:2].islower() else flat

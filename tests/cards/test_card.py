@@ -1,0 +1,277 @@
+"""Cards with known answers: what holds by construction holds, and planted failures are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import veracity
+from linear_cards import contributions, edges, labelled, linear_model, noisy, random_map, samples, sum_of_logits, switched, weights_of
+from small import series_inputs, small_net
+from veracity import Card, CardStudy, CrossTrained
+from veracity.cards import plan
+from veracity.cards.questions import QUESTIONS, TRUTH
+from veracity.cards.record import CardRecord
+from veracity.cards.runs import Runs
+from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.studies.result import load
+
+pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+HERE = {"budget": "1s", "progress": False}
+"""Too little for a search."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("card") / "run"
+
+
+@pytest.fixture(scope="module")
+def known(folder: Path) -> Card:
+    """A linear model: explainers of which each is right or wrong by construction."""
+    x, y = labelled(160)
+    named = {"exact": contributions, "summed": sum_of_logits, "noisy": noisy, "random": random_map, "edges": edges}
+    return veracity.card(linear_model(), x, y, explainers=named, samples=144, folder=folder, **HERE)
+
+
+def words(card: Card, explainer: str) -> list[str]:
+    return [card.word(one.key, explainer) for one in QUESTIONS]
+
+
+def test_exact_contributions_hold(known: Card) -> None:
+    assert words(known, "exact")[:3] == ["holds"] * 3
+
+
+@pytest.mark.parametrize("wrong", ["random", "edges", "summed"])
+def test_what_does_not_depend_on_the_model_is_out(known: Card, wrong: str) -> None:
+    assert known.word("model", wrong) == "falls short"
+    assert known.explainers[wrong].out
+    assert wrong not in known.undominated
+
+
+def test_the_sum_of_logits_is_named_for_its_classes(known: Card) -> None:
+    said = known.answer("model", "summed")
+    assert {check.check: check.word for check in said.checks} == {"weights": "holds", "class": "falls short"}
+    assert "for another class" in said.sentence.lower()
+
+
+def test_noise_is_named_and_dominated(known: Card) -> None:
+    assert not known.explainers["noisy"].out
+    assert known.word("calm", "noisy") == "falls short"
+    assert known.undominated == ["exact"]
+    assert known.explainers["noisy"].dominated_by == {"exact": 1.0}
+    own = {check.check: check.value for check in known.answer("faithful", "noisy").checks}
+    best = {check.check: check.value for check in known.answer("faithful", "exact").checks}
+    assert all(own[key] is None or best[key] is None or own[key] <= best[key] + known.record.margin for key in best)  # type: ignore[operator]
+
+
+def test_the_rule_is_applied_to_the_controls(known: Card) -> None:
+    controls = [one for one in known.record.explainers if one.control]
+    assert {one.name for one in controls} >= {"random_gaussian", "edge_filter", "constant_map"}
+    assert all(one.out for one in controls)
+    assert not {one.name for one in controls} & set(known.explainers)
+
+
+def test_numbers_stand_behind_the_words(known: Card) -> None:
+    """The value of deletion, computed from the run itself."""
+    run = load(Path(known.path) / "maps")
+    table = run.table().set_index(["explainer", "score"])["value"]
+    control = min(table["random_gaussian", "deletion"], table["edge_filter", "deletion"])
+    check = next(one for one in known.answer("faithful", "exact").checks if one.check == "deletion")
+    assert check.value == pytest.approx((control - table["exact", "deletion"]) / control)
+    assert check.raw == pytest.approx(table["exact", "deletion"])
+    assert known.record.level == pytest.approx(1 - 0.05 / known.record.comparisons)
+
+
+def test_uses(known: Card) -> None:
+    debugging, case, evidence = known.record.uses
+    assert "exact" in debugging.fit
+    assert set(case.unfit) >= {"noisy", "random"}
+    assert evidence.fit == []  # question 5 is open
+
+
+def test_open_questions_say_what_to_do(known: Card) -> None:
+    assert known.word("training", "exact") == "cannot tell yet"
+    assert "trainer" in known.answer("training", "exact").sentence
+    assert "raise it to" in known.answer("robust", "exact").sentence
+    assert known.word("symmetric", "exact") == "does not apply"
+
+
+def test_a_folder_is_read_again_and_the_same_call_finds_the_same(known: Card, folder: Path) -> None:
+    assert load(folder).record == known.record
+    content = json.loads((folder / "card.json").read_text())
+    assert CardRecord.model_validate(content) == known.record
+    x, y = labelled(160)
+    before = {path: path.stat().st_mtime_ns for path in (folder / "maps").rglob("*.parquet")}
+    named = {"exact": contributions, "summed": sum_of_logits, "noisy": noisy, "random": random_map, "edges": edges}
+    again = veracity.card(linear_model(), x, y, explainers=named, samples=144, folder=folder, **HERE)
+    assert again.record == known.record
+    assert {path: path.stat().st_mtime_ns for path in (folder / "maps").rglob("*.parquet")} == before
+
+
+def fit(inputs: Tensor, targets: Tensor, seed: int) -> nn.Module:
+    """A linear model near the true one, which depends a little on the data."""
+    model, generator = linear_model(), torch.Generator().manual_seed(int(1000 * inputs.abs().sum()))
+    with torch.no_grad():
+        model.weight.add_(0.05 * torch.randn(model.weight.shape, generator=generator))
+    return model
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Card:
+    x, y = labelled(40)
+    given = {"exact": contributions, "switched": switched}
+    trainer = CrossTrained(fit=fit, folds=3, build=linear_model)
+    where = tmp_path_factory.mktemp("card") / "run"
+    return veracity.card(linear_model(), x, y, explainers=given, trainer=trainer, budget="10m", samples=24, folder=where, progress=False)
+
+
+def test_an_adversarial_switch_is_found(searched: Card) -> None:
+    assert searched.word("robust", "switched") == "falls short"
+    assert "An example was found near" in searched.answer("robust", "switched").sentence
+    assert searched.word("robust", "exact") == "holds"
+    assert "evaluations, and for half of the samples at most 1 random point in 13,000 is one" in searched.answer("robust", "exact").sentence
+
+
+def test_another_training_gives_the_same_reasons(searched: Card) -> None:
+    checks = {one.check: one for one in searched.answer("training", "exact").checks}
+    assert checks["mege"].word == "holds"
+    assert checks["reco"].word == "does not apply"  # the models hardly disagree
+    assert searched.word("training", "exact") == "holds"
+    assert checks["mege"].value is not None
+    assert checks["mege"].value > 0.5
+
+
+def placed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """A gradient that is weighted by the place of a value, so that it does not move along with its input."""
+    x = inputs.detach().requires_grad_()
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(model(x).gather(1, targets[:, None]).sum(), x)
+    return slope * torch.linspace(0.2, 2.0, inputs.shape[-1])
+
+
+def test_a_symmetry_that_the_model_keeps_is_asked() -> None:
+    count = 16
+    net, x = small_net(), series_inputs(count)
+    card = veracity.card(net, x, net(x).argmax(1), explainers={"gradient": "gradient", "placed": placed}, samples=count, **HERE)
+    assert card.word("symmetric", "gradient") == "holds"
+    assert card.word("symmetric", "placed") == "falls short"
+    assert any("shift" in one.lower() for one in card.record.symmetries)
+
+
+def test_an_interrupted_card_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_parts: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runs, "measure_symmetries", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            small_card(folder=tmp_path / "run")
+    with pytest.raises(StoreError, match="has no results yet"):
+        load(tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "maps").rglob("*.parquet")}
+    assert before
+    card = small_card(folder=tmp_path / "run")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "maps").rglob("*.parquet")} == before
+    assert load(tmp_path / "run").record == card.record
+    more = small_card(folder=tmp_path / "run", samples=16)
+    assert (card.record.samples, more.record.samples) == (12, 16)
+    first, second = (one.answer("calm", "exact").checks[1].n for one in (card, more))
+    assert (first, second) == (12, 16)
+
+
+# --- bad input
+
+
+def small_card(**settings: object) -> Card:
+    x, y = labelled(16)
+    given = {"explainers": {"exact": contributions}, "samples": 12, **HERE, **settings}
+    return veracity.card(linear_model(), x, given.pop("targets", y), **given)  # type: ignore[arg-type]
+
+
+def test_one_explainer_and_a_model_at_chance() -> None:
+    _, y = labelled(16)
+    card = small_card(targets=(y + 1) % 4)
+    assert "There is one explainer, exact, so nothing is compared." in str(card)
+    assert any("not better than chance" in note for note in card.record.notes)
+    assert card.path == ""
+
+
+def test_equal_explainers_are_said_to_be_equal() -> None:
+    card = small_card(explainers={"one": contributions, "two": contributions})
+    assert any("same numbers on every check" in note and "one and two" in note for note in card.record.notes)
+    assert set(card.undominated) == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"budget": "soon"}, "A budget is a time such as '90s'"),
+        ({"budget": 0}, "A budget is a time such as '90s'"),
+        ({"samples": None, "budget": 1e-6}, "is too small: 16 samples of 1 explainer take about"),
+        ({"explainers": []}, "There is no explainer to make a card of"),
+        ({"explainers": ["random_gaussian"]}, "There is no explainer to make a card of"),
+        ({"explainers": ["gradeint"]}, "Unknown explainer 'gradeint'"),
+        ({"trainer": [linear_model()]}, "pass trainer=CrossTrained"),
+        ({"trainer": 3}, "A trainer is a function"),
+        ({"trainer": fit, "targets": None}, "needs the targets"),
+        ({"samples": 0}, "samples"),
+        ({"folder": "s3://bucket/card"}, "into a folder on a disk, not into s3://bucket/card"),
+    ],
+)
+def test_mistakes_are_one_sentence(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises((InputError, SpecError)) as caught:
+        small_card(**settings)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_explainer_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "refusal", lambda few, explainers, scores: "It takes no inputs like these.")
+    with pytest.raises(InputError, match="No built-in explainer fits this model and its inputs: It takes no inputs like these"):
+        small_card(explainers="auto")
+
+
+def test_too_few_samples_and_too_many_models() -> None:
+    with pytest.raises(InputError, match="at least 8 samples"):
+        veracity.card(linear_model(), samples(5), explainers=["gradient"])
+    audit = veracity.Audit(models={"a": linear_model(), "b": linear_model()}, inputs=samples(9), explainers=["gradient"])
+    with pytest.raises(InputError, match="one model, not 2"):
+        CardStudy(audit=audit)
+    with pytest.raises(InputError, match="pass it as trainer"):
+        CardStudy(audit=veracity.Audit(models={"a": CrossTrained(fit=fit)}, inputs=samples(9), explainers=["gradient"]))
+
+
+def test_names_are_checked(known: Card) -> None:
+    with pytest.raises(SpecError, match="Unknown question of a card 'faithfull'"):
+        known.word("faithfull", "exact")
+    with pytest.raises(SpecError, match="Unknown explainer of this card"):
+        known.holds("faithful", "lime")
+
+
+def test_the_budget_buys_samples_and_drops_what_is_too_expensive() -> None:
+    costs = {"cheap": 10, "dear": 1000}
+    assert plan.affordable(costs, 1010 * 64, 500, None, True, 1.0, 1.0) == (64, {})
+    count, costly = plan.affordable(costs, 1010 * 31, 500, None, True, 1.0, 1000.0)
+    assert count == 500
+    assert costly == {"dear": "it alone would take about 32 s"}
+    assert plan.affordable(costs, 1010 * 99, 500, 100, True, 1.0, 1.0)[0] == 100
+    assert list(plan.affordable(costs, 1010 * 99, 500, 100, True, 1.0, 1.0)[1]) == ["dear"]
+    assert plan.affordable(costs, 1.0, 500, 100, False, 1.0, 1.0) == (100, {})
+    with pytest.raises(InputError, match="is too small"):
+        plan.affordable(costs, 1010 * 15, 500, None, False, 1.0, 1.0)
+
+
+def test_the_table_of_planted_truth_is_that_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "examine.md").read_text(encoding="utf-8")
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.count("|") == 8]
+    written = {(row[0], row[1]): (float(row[2]), *map(float, row[3].split(" to "))) for row in rows if row[0] in TRUTH}
+    assert {(kind, score): found for kind, scores in TRUTH.items() for score, found in scores.items()}.items() <= written.items()
+
+
+def test_weights_of_finds_the_layer() -> None:
+    assert weights_of(linear_model()).shape == (4, 16)

@@ -1,0 +1,191 @@
+"""The page of a card: readable without scripts, every word with its numbers, everything escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from veracity.cards import page
+from veracity.cards.questions import QUESTIONS
+from veracity.cards.record import CardRecord
+
+WORDS = ("holds", "falls short", "cannot tell yet", "does not apply")
+
+
+def check(word: str, **numbers: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("value", "low", "high", "raw", "reference", "assumed", "more", "unseen"))
+    plain = {"check": "deletion", "title": "deletion", "score": "deletion", "line": 0.1, "n": 9, "undefined": 0, "against": "", "why": ""}
+    return {**empty, **plain, "word": word, **numbers}
+
+
+def explainer(name: str, *words: str, control: bool = False, dominated_by: dict[str, float] | None = None) -> dict[str, Any]:
+    answers = [
+        {
+            "question": one.key,
+            "word": word,
+            "hint": "",
+            "sentence": f"{name} on {one.key}.",
+            "checks": [check(word, value=0.5, low=0.4, high=0.6)],
+        }
+        for one, word in zip(QUESTIONS, words, strict=not control)
+    ]
+    out = words[0] == "falls short"
+    alone = None if out else 1.0
+    return {"name": name, "control": control, "out": out, "answers": answers, "undominated": alone, "dominated_by": dominated_by or {}}
+
+
+def record(*explainers: dict[str, Any], **changes: Any) -> CardRecord:
+    own = [one["name"] for one in explainers if not one["control"] and not one["out"] and not one["dominated_by"]]
+    use = {"key": "debugging", "title": "Debugging the model", "why": "Why.", "questions": ["model", "faithful"]}
+    content = {
+        "card": "veracity-card/1", "title": "Which?", "model": "net", "accuracy": 0.9, "majority": 0.1, "modality": "images", "samples": 32,
+        "available": 100, "seed": 0, "budget": "1m", "confidence": 0.95, "comparisons": 100, "level": 0.9995, "margin": 0.05, "noise": 0.01,
+        "radius": None, "symmetries": ["cyclic shift"], "explainers": list(explainers), "undominated": own, "notes": [], "left_out": {},
+        "questions": [{key: getattr(one, key) for key in ("number", "key", "title", "about", "rule")} for one in QUESTIONS],
+        "uses": [{**use, "fit": own, "open": [], "unfit": []}], "orders": [], "versions": {"veracity": "0"},
+        "truth": [{"score": "deletion", "rho": 0.76, "low": 0.62, "high": 0.82}],
+        **changes,
+    }  # fmt: skip
+    return CardRecord.model_validate(content)
+
+
+GOOD = explainer("good", *["holds"] * 4, "cannot tell yet", "cannot tell yet")
+WORSE = explainer("worse", "holds", "cannot tell yet", *["holds"] * 2, "cannot tell yet", "cannot tell yet", dominated_by={"good": 0.98})
+BAD = explainer("bad", "falls short", *["holds"] * 3, "cannot tell yet", "does not apply")
+CONTROL = explainer("edge_filter", "falls short", control=True)
+CARD = record(GOOD, WORSE, BAD, CONTROL)
+
+
+class Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.targets: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.ids += [value or "" for key, value in attrs if key == "id"]
+        self.targets += [(value or "")[1:] for key, value in attrs if key == "href" and (value or "").startswith("#")]
+
+
+def test_every_word_leads_to_its_numbers_and_nothing_needs_a_script() -> None:
+    found = Links()
+    found.feed(page.html(CARD))
+    assert len(found.targets) == 18
+    assert set(found.targets) <= set(found.ids)
+    assert len(found.ids) == len(set(found.ids))
+    assert "script" not in found.tags
+
+
+def test_the_page_says_rules_words_and_controls() -> None:
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page.html(CARD)))
+    for question in QUESTIONS:
+        assert question.title in text
+        assert question.rule[:60] in text
+    assert all(word in text for word in WORDS)
+    assert "edge_filter control" in text
+    assert "dominated by good" in text
+    assert "100 comparisons, each at 99.95 % confidence" in text
+    assert "0.76 for Deletion (0.62 to 0.82)" in text
+
+
+def test_the_order_of_the_page() -> None:
+    assert [one.name for one in page.ranked(CARD)] == ["good", "worse", "bad"]
+
+
+def test_what_users_typed_is_escaped() -> None:
+    bad = explainer("<script>alert(1)</script>", *["holds"] * 6)
+    assert "<script>" not in page.html(record(bad, GOOD, title="<img src=x>"))
+    assert "<img src=x>" not in page.html(record(bad, GOOD, title="<img src=x>"))
+
+
+@pytest.mark.parametrize(
+    ("explainers", "sentence"),
+    [
+        ((GOOD, WORSE, BAD), "bad does not depend on the model as an explanation must, and is out."),
+        ((GOOD, WORSE, BAD), "good holds on every question that was answered (0, 1, 2 and 3). Questions 4 and 5 are open for all."),
+        ((GOOD, WORSE, BAD), "Nobody dominates good: whoever is better than it on a check is worse on another."),
+        ((BAD,), "No explainer is left, so this card recommends none."),
+        ((GOOD,), "There is one explainer, good, so nothing is compared. It holds on: depends on the model, faithful, calm and symmetric."),
+        (
+            (explainer("a", *[WORDS[2]] * 6), explainer("b", *[WORDS[2]] * 6)),
+            "Of the 2 explainers, none is shown to depend on the model yet",
+        ),
+        ((GOOD, explainer("b", *["holds"] * 6)), "Among the 2 explainers nobody dominates anybody"),
+    ],
+)
+def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentence: str) -> None:
+    card = record(*explainers)
+    assert sentence in " ".join(page.answer(card))
+    assert sentence in page.markdown(card).replace("\n", " ")
+    assert sentence in page.text(card).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("rho", "low", "high", "said"),
+    [
+        (
+            -0.5,
+            -0.6,
+            -0.2,
+            "Here deletion and insertion contradict each other about 9 explainers: "
+            "\N{MINUS SIGN}0.50 (\N{MINUS SIGN}0.60 to \N{MINUS SIGN}0.20).",
+        ),
+        (0.5, 0.1, 0.8, "Here deletion and insertion agree about the order of 9 explainers: 0.50 (0.10 to 0.80)."),
+        (
+            0.1,
+            -0.3,
+            0.4,
+            "Here deletion and insertion do not clearly agree about the order of 9 explainers: 0.10 (\N{MINUS SIGN}0.30 to 0.40).",
+        ),
+    ],
+)
+def test_how_alike_scores_order_the_explainers(rho: float, low: float, high: float, said: str) -> None:
+    order = {"first": "deletion", "second": "insertion", "rho": rho, "low": low, "high": high, "explainers": 9}
+    card = record(GOOD, WORSE, orders=[order, {**order, "rho": None, "low": None, "high": None}])
+    assert page.agreement(card) == [said]
+    assert said in page.html(card)
+
+
+def test_a_use_says_which_question_it_waits_for() -> None:
+    waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
+    few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])
+    follows = "No explainer is shown to be fit, since question 4 (not misled) is open for all. May be fit: good and worse. Not fit: bad."
+    assert [told[3] for told in page.use_sentences(few)] == [follows]
+    many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(7)]}])
+    assert "May be fit: 7 explainers." in next(page.use_sentences(many))[3]
+
+
+def test_explainers_with_the_same_reason_are_left_out_in_one_sentence() -> None:
+    card = record(GOOD, left_out={"a": "a needs images.", "b": "b needs images.", "c": "it alone would take about 9 s"})
+    assert page.left_out(card) == ["a and b were left out: it needs images.", "c was left out: it alone would take about 9 s."]
+    assert "a and b were left out" in page.html(card)
+
+
+def test_markdown_is_a_table_of_words() -> None:
+    lines = page.markdown(CARD).splitlines()
+    rows = [line for line in lines if line.startswith("| `")]
+    assert rows[0] == "| `good` | holds | holds | holds | holds | cannot tell yet | cannot tell yet |"
+    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+
+
+def test_the_text_fits_a_terminal_and_names_every_word() -> None:
+    text = page.text(CARD)
+    table = [line for line in text.splitlines() if line.startswith(("good  ", "worse  ", "bad  "))]
+    assert len(table) == 3
+    assert max(map(len, table)) <= 80
+    assert all(word in text for word in WORDS)
+
+
+def test_the_schema_is_versioned_and_survives_json() -> None:
+    again = CardRecord.model_validate(json.loads(json.dumps(CARD.model_dump())))
+    assert again == CARD
+    with pytest.raises(ValueError, match="veracity-card/1"):
+        record(GOOD, card="veracity-card/2")
+    with pytest.raises(ValueError, match="word"):
+        record(explainer("a", "perhaps", *["holds"] * 5))

@@ -1,0 +1,60 @@
+"""Sentences from standings, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from veracity.cards.collect import hint, sentence
+from veracity.cards.decide import Standing, Word
+from veracity.cards.questions import QUESTIONS
+
+MODEL, FAITHFUL, *_ = QUESTIONS
+DELETION, INSERTION, GEF = FAITHFUL.checks
+GOOD = Standing(word=Word.HOLDS, value=0.62, low=0.17, high=0.91, n=32)
+BAD = Standing(word=Word.SHORT, value=-0.5, low=-0.7, high=-0.2, n=32)
+OPEN = Standing(word=Word.UNTOLD, value=0.15, low=0.05, high=0.25, n=32, more=40)
+FAR_OFF = Standing(word=Word.UNTOLD, value=0.1, low=-0.9, high=1.1, n=32)
+EQUAL = Standing(word=Word.SHORT, value=0.0, low=0.0, high=0.0, n=32, unseen=0.22)
+MISSING = Standing(word=Word.UNTOLD, why="nobody gave a trainer")
+
+
+@pytest.mark.parametrize(
+    ("word", "standings", "said"),
+    [
+        (Word.HOLDS, [(DELETION, GOOD)], "By deletion it covers 0.62 of the way from the controls to the ideal (0.17 to 0.91)."),
+        (
+            Word.SHORT,
+            [(DELETION, OPEN), (INSERTION, BAD)],
+            "By insertion it falls behind its control, covering \N{MINUS SIGN}0.50 of the way (\N{MINUS SIGN}0.70 to \N{MINUS SIGN}0.20).",
+        ),
+        (
+            Word.UNTOLD,
+            [(DELETION, GOOD), (GEF, OPEN)],
+            "By Fast-GEF it covers 0.15 of the way (0.05 to 0.25). About 40 more samples would tell.",
+        ),
+        (Word.UNTOLD, [(GEF, FAR_OFF)], "It would take more than 100 times as many samples to tell."),
+        (
+            Word.UNTOLD,
+            [(DELETION, GOOD), (INSERTION, BAD)],
+            "The scores contradict each other, which more samples will not settle: by deletion",
+        ),
+        (Word.UNTOLD, [(DELETION, MISSING), (GEF, MISSING)], "Nobody gave a trainer."),
+        (Word.SHORT, [(MODEL.checks[1], EQUAL)], "falls by 0.00 on every sample (at most 22 % of others differ)."),
+    ],
+)
+def test_a_sentence_says_what_decides(word: Word, standings: list[tuple], said: str) -> None:
+    assert said in sentence(word, [(check, "", one) for check, one in standings])
+
+
+@pytest.mark.parametrize(
+    ("standings", "said"),
+    [
+        ([GOOD, OPEN], "40 more samples"),
+        ([GOOD, BAD], "scores contradict"),
+        ([FAR_OFF], "over 100 times as many"),
+        ([MISSING], "not measured"),
+        ([Standing(word=Word.UNTOLD, value=0.3, why="3 samples are fewer than 8")], "too little data"),
+    ],
+)
+def test_a_hint_says_what_is_waited_for(standings: list[Standing], said: str) -> None:
+    assert hint(standings) == said
