@@ -57,6 +57,15 @@ def test_the_report_says_what_tf32_changes(tmp_path: Path, monkeypatch: pytest.M
     assert f'<td class="n">{record["float32"]:.4g}</td><td class="n">{record["largest"]:.2g}</td>' in page
 
 
+def test_the_strict_check_computes_its_own_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the first pass are in TF32."""
+    pretend_gpu(monkeypatch)
+    given: dict[str, Any] = {"explainers": ["gradient"], "scores": ["average_drop"], "precision": "tf32"}
+    prepared = Audit(models={"net": small_net()}, inputs=series_inputs(CHECKED), **given).prepare()
+    assert all(one.first is not None for one in prepared.problem.models.values())
+    assert all(one.first is None for one in strict_plan(prepared).problem.models.values())
+
+
 def test_a_calibrated_strength_below_the_resolution_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_gpu(monkeypatch)
     monkeypatch.setattr("veracity.engine.precision.ROUNDING", 10.0)

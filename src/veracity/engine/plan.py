@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ CELLS, GROWN, MOST_GROWN, LINES = 1024, 1 << 27, 1 << 16, 1 << 22
 """The number of cells above which blocks are doubled; and the most bytes and samples of a block, and lines of a cell, if they are."""
 WORK, FEWEST = 4096, 8
 """The model rows that a block should need, so that files and checks do not matter; and the number of blocks that is left for workers."""
-ALGORITHMS = 5
+ALGORITHMS = 6
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 SAME_MODEL = (InputSpace, SampleSpace, TargetSpace)
@@ -115,6 +115,7 @@ def plan(
         model = problem.models[model_name]
         block, others = content_key(problem.inputs, samples), siblings(problem, model_name, samples)
         targets = numbers_or_hash(model.targets[samples])
+        truth = None if problem.truth is None else cache(partial(truth_key, problem.truth, samples))
         for label in ("", *problem.explainers):
             explainer = problem.explainers.get(label)
             subject = problem.subject(model_name, explainer)
@@ -146,9 +147,7 @@ def plan(
             ]
             cells = tuple(
                 Cell(
-                    fingerprint.of_json(
-                        [base, score.spec(), request.spec(), *beyond(score, request, model, samples, others, problem.truth)]
-                    ),
+                    fingerprint.of_json([base, score.spec(), request.spec(), *beyond(score, request, model, samples, others, truth)]),
                     name,
                     score,
                     request,
@@ -249,14 +248,22 @@ def numbers_or_hash(values: Tensor) -> list[Any] | str:
 
 
 def beyond(
-    score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any], truth: Tensor | BoxMasks | None = None
+    score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any], truth: Callable[[], str] | None = None
 ) -> list[Any]:
-    """What else a cell depends on: which samples are classified correctly, the ground truth, and the models of the other folds."""
+    """What else a cell depends on: which samples are classified correctly, the ground truth, and the models of the other folds.
+
+    `truth` gives a hash of the truth of the samples, which is made only if a score reads it.
+    """
     right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)
     found: list[Any] = [numbers_or_hash(model.correct[samples])] if right and model.correct is not None else []
     if truth is not None and Reads.TRUTH in reads_before(score):
-        found.append({"truth": fingerprint.of_tensor(truth[samples])})
+        found.append({"truth": truth()})
     return [*found, *others] if isinstance(request.space, TrainingSpace) else found
+
+
+def truth_key(truth: Tensor | BoxMasks, samples: Tensor) -> str:
+    """A hash of the truth of some samples."""
+    return fingerprint.of_tensor(truth[samples])
 
 
 def siblings(problem: Problem, name: str, samples: Tensor) -> list[Any]:

@@ -55,8 +55,13 @@ def check_resolution(jobs: Iterable[Job], inputs: Inputs) -> None:
 
 
 def strict_plan(prepared: AuditPlan) -> AuditPlan:
-    """The plan of the first samples in strict float32: the same models, draws, strengths and explained outputs."""
-    models = {name: replace(one, fingerprint=of_json([one.fingerprint, "float32"])) for name, one in prepared.problem.models.items()}
+    """The plan of the first samples in strict float32: the same models, draws, strengths and explained outputs.
+
+    The outputs of the first pass were computed in TF32, so they are computed again.
+    """
+    models = {
+        name: replace(one, fingerprint=of_json([one.fingerprint, "float32"]), first=None) for name, one in prepared.problem.models.items()
+    }
     problem = replace(prepared.problem, models=models, precision="float32")
     return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets, most=CHECKED))
 

@@ -73,10 +73,10 @@ class BoxMasks:
 
     def __getitem__(self, samples: Tensor | slice) -> Tensor:
         """The masks (n, 1, H, W) of some samples, by number or as a slice."""
-        numbers = torch.arange(self.shape[0])[samples].tolist()
-        found = torch.zeros(len(numbers), *self.shape[1:], dtype=torch.bool)
-        for row, number in enumerate(numbers):
-            for x0, y0, x1, y1 in self.pixels[self.starts[number] : self.starts[number + 1]].tolist():
+        places = torch.arange(self.shape[0])[samples]
+        found = torch.zeros(len(places), *self.shape[1:], dtype=torch.bool)
+        for row, (start, stop) in enumerate(zip(self.starts[places].tolist(), self.starts[places + 1].tolist(), strict=True)):
+            for x0, y0, x1, y1 in self.pixels[start:stop].tolist():
                 found[row, 0, y0:y1, x0:x1] = True
         return found
 

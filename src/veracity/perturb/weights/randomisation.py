@@ -66,12 +66,14 @@ class Randomisation(ModelCopies, ABC):
         parameters = recall(("parameters",), lambda: {**parameters_of(model), **statistics_of(model)})
 
         owned = recall(("owned",), lambda: layers_of(model))
-        modules = recall(("modules",), lambda: {layer: on_cpu(unwrap(model).get_submodule(layer)) for layer in owned})
+
+        def module(layer: str) -> nn.Module:
+            return recall(("module", layer), lambda: {"module": on_cpu(unwrap(model).get_submodule(layer))})["module"]
 
         @cache
         def values(draw: int, layer: str) -> dict[str, Tensor]:
             name = ("layers", seed, draw, layer)
-            return recall(name, lambda: randomise(modules[layer], owned[layer], parameters, name))
+            return recall(name, lambda: randomise(module(layer), owned[layer], parameters, name))
 
         copies = [
             {name: value for layer in self.known_layers[: self.reach(level)] for name, value in values(draw, layer).items()}
