@@ -226,15 +226,6 @@ QUESTIONS = (
 )
 """The questions in their order."""
 
-TRUTH = {
-    "images": {"deletion": (0.76, 0.62, 0.82), "insertion": (0.72, 0.52, 0.89), "fast_gef": (0.20, -0.11, 0.49)},
-    "tables": {"deletion": (0.48, 0.23, 0.69), "insertion": (0.48, 0.25, 0.73), "fast_gef": (0.22, -0.05, 0.58)},
-    "series": {"deletion": (0.80, 0.50, 1.00), "insertion": (0.35, -0.03, 0.62), "fast_gef": (0.25, 0.07, 0.70)},
-    "texts": {"deletion": (1.00, 0.70, 1.00), "insertion": (0.86, 0.59, 1.00), "fast_gef": (0.47, 0.43, 0.48)},
-    "graphs": {"deletion": (1.00, 0.75, 1.00), "insertion": (1.00, 0.75, 1.00), "fast_gef": (0.36, 0.18, 0.51)},
-}
-"""How a score of question 1 orders explainers where the right order is planted: Spearman's rho and its 95 % interval (docs/examine.md)."""
-
 
 def evidence_for(reading: Reading, explainer: str, question: Question) -> Mapping[tuple[Check, str], Evidence | Standing]:
     """The evidence of every check of a question, by check and part."""

@@ -177,12 +177,11 @@ class Examination:
         """Write examine.csv, one row per finding, examine.md, and examine.html, a page with pictures; returns the three paths."""
         place = Path(folder)
         paths = place / "examine.csv", place / "examine.md", place / "examine.html"
-        page = RENDERERS["examination"].render(self)
         try:
             place.mkdir(parents=True, exist_ok=True)
             paths[0].write_text(as_csv(self.table()), encoding="utf-8", newline="")
             paths[1].write_text(f"# Planted truth\n\n{self}\n", encoding="utf-8")
-            paths[2].write_text(page, encoding="utf-8")
+            paths[2].write_text(RENDERERS["examination"].render(self), encoding="utf-8")
         except OSError as error:
             raise StoreError(f"Cannot write to {place} ({error.strerror or error}): choose another folder.") from error
         return paths

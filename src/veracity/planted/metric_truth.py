@@ -55,10 +55,12 @@ def parse(kept: Mapping[str, Any]) -> dict[str, TruthOrders]:
 
 def parse_modality(found: Mapping[str, Any]) -> TruthOrders:
     """One modality of the file; null is NaN."""
-    orders = tuple(
-        TruthOrder(metric=metric, **{name: math.nan if value is None else value for name, value in row.items()})
-        for metric, row in found["metrics"].items()
-    )
+
+    def order(metric: str, row: dict[str, Any]) -> TruthOrder:
+        known: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+        return TruthOrder(metric=metric, **known)
+
+    orders = tuple(order(metric, row) for metric, row in found["metrics"].items())
     about = {name: found[name] for name in ("version", "measured", "samples")}
     return TruthOrders(**about, seeds=tuple(found["seeds"]), metrics=orders)
 
