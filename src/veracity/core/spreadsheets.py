@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -21,12 +22,24 @@ def as_csv(table: pd.DataFrame) -> str:
     lime,1.0
     -3,2.0
     """
-    return str(table.map(as_text).to_csv(index=False))
+    guarded = table.copy()
+    for place, kind in enumerate(table.dtypes):
+        if pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind):
+            cells = np.empty(len(table), dtype=object)
+            cells[:] = [as_text(cell) for cell in table.iloc[:, place]]
+            guarded.isetitem(place, cells)
+    return str(guarded.to_csv(index=False))
 
 
 def as_text(cell: Any) -> Any:
-    """A cell with an apostrophe in front if it is a text that begins as a formula does and is no number."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not is_number(cell) else cell
+    """A cell with an apostrophe in front if it is a text that begins as a formula does and is no number.
+
+    A carriage return becomes a line feed: CSV writers do not quote it, and readers take it for the end of a row.
+    """
+    if not isinstance(cell, str):
+        return cell
+    plain = cell.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{plain}" if cell.startswith(FORMULA) and not is_number(cell) else plain
 
 
 def is_number(text: str) -> bool:

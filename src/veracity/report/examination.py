@@ -78,14 +78,13 @@ def failed_tasks(found: Examination, modality: str) -> tuple[FailedTask, ...]:
 
 def draw_sample(shown: Shown, modality: str, failed: Mapping[str, Finding]) -> Markup:
     """The input, its truth and the maps of those that fail: tiles, or the words of a text line by line. Every map has its own scale."""
-    maps = {label: images.to_array(values) for label, values in shown.maps.items() if label in failed}
-    truth = images.to_array(shown.truth)
+    maps = [(label, failed[label].short, images.to_array(values)) for label, values in shown.maps.items() if label in failed]
+    rows = [("truth", "", images.to_array(shown.truth)), *maps]
     if shown.words:
-        return draw("word_lines", [word_line(label, shown.words, values) for label, values in {"truth": truth, **maps}.items()])
+        return draw("word_lines", [word_line(label, shown.words, values) for label, _, values in rows])
     before = images.to_array(shown.input)
     tiles = [images.tile(draw_before(before, modality), "input", "", "input")]
-    for label, values in {"truth": truth, **maps}.items():
-        value = failed[label].short if label in failed else ""
+    for label, value, values in rows:
         tiles.append(images.tile(draw_over(before, values, modality, label), label, value, "map"))
     return Markup('<div class="exhibit planted">{}</div>').format(Markup("").join(tiles))
 

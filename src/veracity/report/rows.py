@@ -132,7 +132,7 @@ def beats(row: Row, other: Row, pairs: Pairs) -> bool:
     Their own means do not count: they may rest on different samples.
     """
     above = pairs.get(frozenset((row.explainer, other.explainer)), "")
-    return not row.in_map_units and above == (other if row.direction == "lower" else row).explainer
+    return bool(above) and not row.in_map_units and above == (other if row.direction == "lower" else row).explainer
 
 
 def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
