@@ -29,7 +29,7 @@ def explainer(name: str, *words: str, control: bool = False, dominated_by: dict[
             "word": word,
             "hint": "",
             "sentence": f"{name} on {one.key}.",
-            "checks": [check(word, value=0.5, low=0.4, high=0.6)],
+            "checks": [check(word, value=0.5, low=0.4, high=0.6, **({"check": "class"} if one.key == "model" else {}))],
         }
         for one, word in zip(QUESTIONS, words, strict=not control)
     ]
@@ -107,16 +107,16 @@ def test_what_users_typed_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("explainers", "sentence"),
     [
-        ((GOOD, WORSE, BAD), "bad does not depend on the model as an explanation must, and is out."),
+        ((GOOD, WORSE, BAD), "bad keeps its map for another class: it is out."),
         ((GOOD, WORSE, BAD), "good holds on every question that was answered (0, 1, 2 and 3). Questions 4 and 5 are open for all."),
-        ((GOOD, WORSE, BAD), "Nobody dominates good: whoever is better than it on a check is worse on another."),
+        ((GOOD, WORSE, BAD), "No explainer surely dominates good: one that is better than it on a check is worse on another."),
         ((BAD,), "No explainer is left, so this card recommends none."),
         ((GOOD,), "There is one explainer, good, so nothing is compared. It holds on: depends on the model, faithful, calm and symmetric."),
         (
             (explainer("a", *[WORDS[2]] * 6), explainer("b", *[WORDS[2]] * 6)),
             "Of the 2 explainers, none is shown to depend on the model yet",
         ),
-        ((GOOD, explainer("b", *["holds"] * 6)), "Among the 2 explainers nobody dominates anybody"),
+        ((GOOD, explainer("b", *["holds"] * 6)), "Among the 2 explainers none dominates another"),
     ],
 )
 def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentence: str) -> None:
@@ -155,16 +155,17 @@ def test_how_alike_scores_order_the_explainers(rho: float, low: float, high: flo
 def test_a_use_says_which_question_it_waits_for() -> None:
     waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
     few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])
-    follows = "No explainer is shown to be fit, since question 4 (not misled) is open for all. May be fit: good and worse. Not fit: bad."
+    follows = "No explainer is shown to be fit. Still open for all: 4 (not misled). May be fit: good and worse. Not fit: bad."
     assert [told[3] for told in page.use_sentences(few)] == [follows]
-    many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(7)]}])
-    assert "May be fit: 7 explainers." in next(page.use_sentences(many))[3]
+    many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(13)]}])
+    assert "May be fit: 13 explainers." in next(page.use_sentences(many))[3]
 
 
 def test_explainers_with_the_same_reason_are_left_out_in_one_sentence() -> None:
     card = record(GOOD, left_out={"a": "a needs images.", "b": "b needs images.", "c": "it alone would take about 9 s"})
-    assert page.left_out(card) == ["a and b were left out: it needs images.", "c was left out: it alone would take about 9 s."]
-    assert "a and b were left out" in page.html(card)
+    assert page.left_out(card) == ["Left out: a and b (each needs images).", "Left out: c (it alone would take about 9 s)."]
+    assert "Left out: a and b" in page.html(card)
+    assert "3 explainers left out" in page.text(card)
 
 
 def test_markdown_is_a_table_of_words() -> None:

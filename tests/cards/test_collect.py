@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from veracity.cards.collect import hint, sentence
+from veracity.cards.collect import hint, leans_apart, sentence
 from veracity.cards.decide import Standing, Word
 from veracity.cards.questions import QUESTIONS
 
@@ -39,11 +39,21 @@ MISSING = Standing(word=Word.UNTOLD, why="nobody gave a trainer")
             "The scores contradict each other, which more samples will not settle: by deletion",
         ),
         (Word.UNTOLD, [(DELETION, MISSING), (GEF, MISSING)], "Nobody gave a trainer."),
-        (Word.SHORT, [(MODEL.checks[1], EQUAL)], "falls by 0.00 on every sample (at most 22 % of others differ)."),
+        (Word.SHORT, [(MODEL.checks[1], EQUAL)], "falls by 0.00 on every sample (at most 22 % of unseen samples could differ)."),
     ],
 )
 def test_a_sentence_says_what_decides(word: Word, standings: list[tuple], said: str) -> None:
     assert said in sentence(word, [(check, "", one) for check, one in standings])
+
+
+def test_an_open_score_below_its_line_may_come_to_contradict_those_that_hold() -> None:
+    low = Standing(word=Word.UNTOLD, value=-0.2, low=-0.6, high=0.2, n=32, more=240)
+    standings = [(DELETION, "", GOOD), (INSERTION, "", low)]
+    assert leans_apart(standings)
+    assert not leans_apart([(DELETION, "", GOOD), (GEF, "", OPEN)])
+    assert hint([GOOD, low], leaning=True) == "scores may contradict"
+    said = sentence(Word.UNTOLD, standings, leaning=True)
+    assert said.endswith("About 240 more samples would settle this score, but the others hold: they may then contradict each other.")
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,8 @@ def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing
     return AnswerRecord(
         question=question.key,
         word=word.value,
-        hint=hint(list(standings.values())) if word is Word.UNTOLD else "",
-        sentence=sentence(word, told_in_words),
+        hint=hint(list(standings.values()), leaning=question.witnesses and leans_apart(told_in_words)) if word is Word.UNTOLD else "",
+        sentence=sentence(word, told_in_words, leaning=question.witnesses and leans_apart(told_in_words)),
         checks=checks,
     )
 
@@ -252,14 +252,22 @@ def contradictory(standings: Sequence[Standing]) -> bool:
     return {one.word for one in standings} >= {Word.HOLDS, Word.SHORT}
 
 
-def hint(standings: Sequence[Standing]) -> str:
-    """What an open answer waits for, in a few words.
+def leans_apart(standings: Sequence[tuple[Check, str, Standing]]) -> bool:
+    """Whether one check holds, and an open one lies below its line: with more samples the two may contradict each other."""
+    below = any(one.word is Word.UNTOLD and one.value < check.line for check, _, one in standings)
+    return below and any(one.word is Word.HOLDS for _, _, one in standings)
+
+
+def hint(standings: Sequence[Standing], leaning: bool = False) -> str:
+    """What an open answer waits for, in a few words; `leaning` says that its scores may come to contradict each other.
 
     >>> hint([Standing(word=Word.UNTOLD, value=0.2, low=0.0, high=0.4, more=90)]), hint([Standing(word=Word.UNTOLD)])
     ('90 more samples', 'not measured')
     """
     if contradictory(standings):
         return "scores contradict"
+    if leaning:
+        return "scores may contradict"
     needed = most_needed(standings)
     if needed is not None:
         return count(needed, "more sample")
@@ -268,7 +276,7 @@ def hint(standings: Sequence[Standing]) -> str:
     return f"over {FAR} times as many" if measured else "too little data" if found else "not measured"
 
 
-def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> str:
+def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leaning: bool = False) -> str:
     """What a word rests on, in one sentence or two.
 
     Of a word that one check decides, that check alone is said.
@@ -284,6 +292,9 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]]) -> st
     if word is not Word.UNTOLD:
         return said
     needed = most_needed([one for _, _, one in telling])
+    if needed is not None and leaning:
+        what = "this score" if len(telling) == 1 else "these scores"
+        return f"{said} About {count(needed, 'more sample')} would settle {what}, but the others hold: they may then contradict each other."
     if needed is not None:
         return f"{said} About {count(needed, 'more sample')} would tell."
     close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
@@ -295,7 +306,7 @@ def phrase(check: Check, what: str, one: Standing) -> str:
     if not math.isfinite(one.value) or (one.why and not math.isfinite(one.low) and "{why}" not in check.phrase):
         return f"{what or check.title}: {one.why}"
     ends = f" ({number(one.low, 2)} to {number(one.high, 2)})" if math.isfinite(one.low) and math.isfinite(one.high) else ""
-    ends = f" on every sample (at most {percentage(one.unseen)} of others differ)" if math.isfinite(one.unseen) else ends
+    ends = f" on every sample (at most {percentage(one.unseen)} of unseen samples could differ)" if math.isfinite(one.unseen) else ends
     said = check.phrase.format(value=number(one.value, 2), ends=ends, what=what, why=one.why)
     return said.replace("it covers", "it falls behind its control, covering") if one.high < 0 else said
 

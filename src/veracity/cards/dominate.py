@@ -125,7 +125,7 @@ USES = (
         key="case",
         title="Showing one case to a person",
         questions=("model", "faithful", "calm", "robust"),
-        why="One map stands alone, so it must also be the same if it is made again, and nobody may be able to steer it unseen.",
+        why="One map stands alone, so it must also be the same if it is made again, and a change too small to see must not redraw it.",
     ),
     Use(
         key="evidence",

@@ -80,8 +80,8 @@ def left_out(card: CardRecord) -> list[str]:
     """A sentence for each reason why explainers were left out."""
     reasons: dict[str, list[str]] = {}
     for name, why in card.left_out.items():
-        reasons.setdefault(why.replace(name, "it", 1) if why.startswith(f"{name} ") else why, []).append(name)
-    return [f"{listed(names)} {'was' if len(names) == 1 else 'were'} left out: {why.rstrip('.')}." for why, names in reasons.items()]
+        reasons.setdefault(why.rstrip(".").removeprefix(f"{name} ").removeprefix("it "), []).append(name)
+    return [f"Left out: {listed(names)} ({'it' if len(names) == 1 else 'each'} {why})." for why, names in reasons.items()]
 
 
 def ranked(card: CardRecord) -> list[ExplainerRecord]:
@@ -91,8 +91,8 @@ def ranked(card: CardRecord) -> list[ExplainerRecord]:
 
 
 def groups(card: CardRecord) -> list[tuple[str, list[ExplainerRecord]]]:
-    """The explainers under headings: those that nobody dominates, those that somebody dominates, and those that are out."""
-    first, second, third = "Nobody dominates them", "Somebody dominates them", "Out: they fall short on question 0"
+    """The explainers under headings: those that no other one dominates, those that another one dominates, and those that are out."""
+    first, second, third = "Dominated by no other explainer", "Dominated by another explainer", "Out: they fall short on question 0"
     places: dict[str, list[ExplainerRecord]] = {first: [], second: [], third: []}
     for one in ranked(card):
         places[third if one.out else first if one.name in card.undominated else second].append(one)
@@ -122,8 +122,7 @@ def answer(card: CardRecord) -> list[str]:
     proven = [one for one in inside if one.answers[0].word == "holds"]
     said = []
     if out:
-        verb = "does" if len(out) == 1 else "do"
-        said.append(f"{listed(out)} {verb} not depend on the model as an explanation must, and {'is' if len(out) == 1 else 'are'} out.")
+        said.append(why_out([one for one in own if one.out]))
     if not inside:
         return [*said, "No explainer is left, so this card recommends none."]
     the = "the other" if out else "the"
@@ -135,12 +134,28 @@ def answer(card: CardRecord) -> list[str]:
     if len(best) == len(inside):
         many = f"{the} {of(len(inside), 'explainer')}"
         said.append(
-            f"Among {many} nobody dominates anybody: each is worse than another on some check, or within {number(card.margin, 2)} of it."
+            f"Among {many} none dominates another: each is worse than the others on some check, or within {number(card.margin, 2)} of them."
         )
     else:
         them = "it" if len(best) == 1 else "one of them"
-        said.append(f"Nobody dominates {listed(best)}: whoever is better than {them} on a check is worse on another.")
+        said.append(f"No explainer surely dominates {listed(best)}: one that is better than {them} on a check is worse on another.")
     return [*held_by(card, inside), *said]
+
+
+KEPT = {"weights": "with random weights", "class": "for another class"}
+"""What a check of question 0 does, after "keeps its map"."""
+
+
+def why_out(out: Sequence[ExplainerRecord]) -> str:
+    """Which explainers are out, and what leaves their maps as they are."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for one in out:
+        groups.setdefault(tuple(KEPT[check.check] for check in one.answers[0].checks if check.word == "falls short"), []).append(one.name)
+    parts = [
+        f"{listed(names)} {'keeps its map' if len(names) == 1 else 'keep their maps'} {' and '.join(kept)}"
+        for kept, names in groups.items()
+    ]
+    return f"{'; '.join(parts)}: {'it is' if len(out) == 1 else 'they are'} out."
 
 
 def held_by(card: CardRecord, inside: Sequence[ExplainerRecord]) -> list[str]:
@@ -163,7 +178,7 @@ def alone(one: ExplainerRecord) -> list[str]:
     return said + ([f"It falls short on: {listed(short)}."] if short else [])
 
 
-MOST_NAMED = 6
+MOST_NAMED = 12
 """Of more explainers that may be fit, only the number is said."""
 
 
@@ -173,9 +188,8 @@ def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
     words = {key: [said.word for one in own for said in one.answers if said.question == key] for key in SHORT}
     for use in card.uses:
         waiting = [f"{one.number} ({SHORT[one.key]})" for one in card.questions if one.key in use.questions and never(words[one.key])]
-        which = f"question {waiting[0]} is" if len(waiting) == 1 else f"questions {listed(waiting)} are"
-        why = f", since {which} open for all" if waiting else ""
-        parts = [f"Fit: {listed(use.fit)}." if use.fit else f"No explainer is shown to be fit{why}."]
+        parts = [f"Fit: {listed(use.fit)}." if use.fit else "No explainer is shown to be fit."]
+        parts += [f"Still open for all: {listed(waiting)}."] if waiting and not use.fit else []
         many = len(use.open) > MOST_NAMED
         parts += [f"May be fit: {f'{len(use.open)} explainers' if many else listed(use.open)}."] if use.open else []
         parts += [f"Not fit: {listed(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
@@ -190,13 +204,14 @@ def never(words: Sequence[str]) -> bool:
 def facts(card: CardRecord) -> list[str]:
     """What was measured, and how sure the words are."""
     every = f"all {card.samples}" if card.samples == card.available else f"{card.samples} of {card.available}"
-    said = [f"{every} samples" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)}")]
+    said = [f"{every} samples" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)} on them")]
     chance = PERCENT * (1.0 - card.level)
     said.append(
         f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words are right together at "
         f"{PERCENT * card.confidence:g} %"
     )
     said.append(f"budget {card.budget}")
+    said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []
     return said
 
 
@@ -208,7 +223,7 @@ def markdown(card: CardRecord) -> str:
     lines += [line(head), line(["---"] * len(head)), *map(line, rows), ""]
     lines += [f"- **{title}** ({questions}): {follows}" for title, _, questions, follows in use_sentences(card)]
     lines += ["", *(f"{one.number}. {one.title} {one.rule}" for one in card.questions), ""]
-    lines += [f"Note: {note}" for note in card.notes]
+    lines += [f"Note: {note}" for note in (*card.notes, *left_out(card))]
     lines.append(f"Measured by veracity: {'; '.join(facts(card))}. Schema {card.card}.")
     return "\n".join(lines) + "\n"
 
