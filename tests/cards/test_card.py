@@ -266,5 +266,17 @@ def test_the_budget_buys_samples_and_drops_what_is_too_expensive() -> None:
         plan.affordable(costs, 1010 * 15, 500, None, False, 1.0, 1.0)
 
 
+def test_noise_of_a_table_does_not_follow_its_widest_column() -> None:
+    wide = samples(64) * torch.tensor([1000.0] * 4 + [1.0] * 12)
+    audit = veracity.Audit(models=linear_model(), inputs=wide, explainers=["gradient"])
+    assert 0.5 < plan.scale_of(audit, torch.arange(64)) < 2.0
+
+
+def test_a_regression_with_negative_whole_targets_has_no_majority(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 1))
+    found = veracity.card(net, samples(16), torch.arange(-8, 8), explainers=["gradient"], folder=tmp_path, samples=16, **HERE)
+    assert found.record.majority is None
+
+
 def test_weights_of_finds_the_layer() -> None:
     assert weights_of(linear_model()).shape == (4, 16)

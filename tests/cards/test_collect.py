@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
+from veracity.cards.checks import RANKS, Evidence
 from veracity.cards.collect import hint, leans_apart, sentence
-from veracity.cards.decide import Standing, Word
+from veracity.cards.decide import Standing, Terms, Word
 from veracity.cards.questions import QUESTIONS
 
 MODEL, FAITHFUL, *_ = QUESTIONS
@@ -44,6 +49,30 @@ MISSING = Standing(word=Word.UNTOLD, why="nobody gave a trainer")
 )
 def test_a_sentence_says_what_decides(word: Word, standings: list[tuple], said: str) -> None:
     assert said in sentence(word, [(check, "", one) for check, one in standings])
+
+
+def test_a_map_that_becomes_constant_has_lost_its_agreement() -> None:
+    """Grad-CAM of another class is often zero everywhere: that is a change. A map that was constant before has nothing to lose."""
+    own, other = (SimpleNamespace(samples=np.arange(20), signed=True, per_sample=np.ones(20)) for _ in range(2))
+    agreed, kept = np.ones((20, 1)), np.full((20, 1), np.nan)
+    agreed[:5] = np.nan
+    tables = {id(own): agreed, id(other): kept}
+    reading: Any = SimpleNamespace(
+        known={("maps", "e", RANKS): own, ("maps", "e", "random_logit"): other},
+        samples=20, classes=10, assumed=lambda part, score: 1.0, table=lambda part, one: tables[id(one)], crossed=lambda one: False,
+    )  # fmt: skip
+    found = MODEL.checks[1].evidence(reading, "e", "maps")
+    assert isinstance(found, Evidence)
+    assert found.gap is not None
+    assert found.gap.tolist() == [0.0] * 5 + [1.0] * 15
+
+
+def test_copies_that_all_samples_share_give_no_number_of_samples() -> None:
+    spread = np.repeat(np.linspace(-1.0, 1.4, 8)[None], 60, axis=0) + np.linspace(0.0, 1e-3, 60)[:, None]
+    found = Terms(spread, np.ones_like(spread), crossed=True).standing(0.1, 0.95)
+    assert (found.word, found.more, found.shared) == (Word.UNTOLD, None, True)
+    assert hint([found]) == "copies differ"
+    assert sentence(Word.UNTOLD, [(MODEL.checks[0], "", found)]).endswith("share the same copies of the model, which differ.")
 
 
 def test_an_open_score_below_its_line_may_come_to_contradict_those_that_hold() -> None:

@@ -93,3 +93,8 @@ def test_a_use_needs_proof_and_no_failure() -> None:
         "unproven": {"model": "does not apply", "faithful": "holds", "calm": "holds", "robust": "holds"},
     }
     assert fit_for(USES[1], words) == (["good"], ["open", "unproven"], ["bad"])
+
+
+def test_without_a_word_on_faithfulness_nobody_is_fit() -> None:
+    words = {"a": {one.key: "holds" for one in QUESTIONS} | {"faithful": "does not apply"}}
+    assert [fit_for(use, words) for use in USES] == [([], ["a"], [])] * len(USES)

@@ -88,7 +88,7 @@ class CardStudy:
         store = RunFolder(str(folder))
         store.check_writable(Kind.CARD)
         crossed = self.crossed()
-        chosen = plan(self.audit, self.budget, self.samples)
+        chosen = plan(replace(self.audit, controls=True, companions=True), self.budget, self.samples)
         how: dict[str, Any] = {"workers": workers, "on": on, "batch": batch, "memory": memory, "progress": progress}
         parts = [MAPS, SCAN, *([SEARCH] if chosen.searches else []), *([TRAINING] if crossed else [])]
         settings = {"budget": str(self.budget), "samples": len(chosen.rows), "seed": self.audit.seed}
@@ -125,11 +125,10 @@ class CardStudy:
 
     def about(self, chosen: Plan, maps: Result) -> dict[str, Any]:
         """What the record says beside the answers."""
-        labels = chosen.audit.labels
-        majority = None
-        if labels is not None and labels.ndim == 1 and not labels.is_floating_point():
-            majority = float(labels.bincount().max()) / len(labels)
+        labels, majority = chosen.audit.labels, None
         accuracy = maps.manifest["models"][self.name]["accuracy"]
+        if accuracy is not None and labels is not None and labels.ndim == 1 and not labels.is_floating_point():
+            majority = float(labels.unique(return_counts=True)[1].max()) / len(labels)
         told = [note_text(note) for note in maps.manifest.get("notes") or [] if note.get("text")]
         return {
             "title": self.title,

@@ -116,8 +116,9 @@ class LosesAgreement(Check):
         own = reading.known.get((part, explainer, RANKS))
         if own is None or not len(own.samples):
             return self.absent(reading, explainer, part)
-        kept = reading.table(part, one)
-        lost = np.nan_to_num(reading.table(part, own).mean(axis=1, keepdims=True) - kept)
+        kept, agreed = reading.table(part, one), reading.table(part, own).mean(axis=1, keepdims=True)
+        kept = np.where(np.isnan(kept) & np.isfinite(agreed), 0.0, kept)  # a map that became constant keeps nothing
+        lost = np.nan_to_num(agreed - kept)
         gap = np.where(np.isin(np.arange(reading.samples), one.samples)[:, None], lost, np.nan)  # what failed is no finding
         about: dict[str, Any] = {
             "raw": mean(one.per_sample),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from veracity.cards.checks import Check, Evidence
+from veracity.cards.checks import SEARCH, TRAINING, Check, Evidence
 from veracity.cards.decide import FAR, Standing, Word, combine, level_for, most_needed
 from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
 from veracity.cards.questions import QUESTIONS, Question, evidence_for
@@ -55,9 +55,10 @@ class Judged:
 
     def gains(self) -> Iterator[tuple[Key, Evidence]]:
         """The evidence by which explainers are compared."""
-        for found in self.evidence.values():
+        for question, found in self.evidence.items():
             for key, one in found.items():
-                if isinstance(one, Evidence) and one.gap is not None and key[0].compares:
+                decided = math.isfinite(self.standings[question][key].low) or key[0].part in (SEARCH, TRAINING)
+                if isinstance(one, Evidence) and one.gap is not None and key[0].compares and decided:
                     yield key, one
 
 
@@ -271,7 +272,9 @@ def hint(standings: Sequence[Standing], leaning: bool = False) -> str:
     needed = most_needed(standings)
     if needed is not None:
         return count(needed, "more sample")
-    measured = any(math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD)
+    if any(one.shared and math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD):
+        return "copies differ"
+    measured = any(math.isfinite(one.low) and one.more is None for one in standings if one.word is Word.UNTOLD)
     found = any(math.isfinite(one.value) for one in standings if one.word is Word.UNTOLD)
     return f"over {FAR} times as many" if measured else "too little data" if found else "not measured"
 
@@ -297,6 +300,8 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leani
         return f"{said} About {count(needed, 'more sample')} would settle {what}, but the others hold: they may then contradict each other."
     if needed is not None:
         return f"{said} About {count(needed, 'more sample')} would tell."
+    if any(one.shared and math.isfinite(one.low) for _, _, one in telling):
+        return f"{said} More samples alone may not tell: all of them share the same copies of the model, which differ."
     close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
     return f"{said} It would take more than {FAR} times as many samples to tell." if close else said
 

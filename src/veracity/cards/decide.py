@@ -16,6 +16,7 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class Standing:
 
     The ends are at the confidence that the decision was made with. `more` is about how many more samples would tell, None if the number is
     not known; `why` is the reason of a word that rests on no interval. Where all samples are equal the interval has no width, and at most
-    the share `unseen` of the population may differ without having been seen.
+    the share `unseen` of the population may differ without having been seen. If all samples have `shared` draws, such as copies of the
+    model, the interval need not shrink with their number, and nobody knows how many would tell.
     """
 
     word: Word
@@ -58,6 +60,7 @@ class Standing:
     more: int | None = None
     why: str = ""
     unseen: float = math.nan
+    shared: bool = False
 
 
 def level_for(comparisons: int, confidence: float = 0.95) -> float:
@@ -132,7 +135,7 @@ class Terms:
         gap, room = self.per_sample
         kept = np.isfinite(gap)
         n, lost = int(kept.sum()), int((~kept).sum())
-        counts = {"n": n, "undefined": lost}
+        counts: dict[str, Any] = {"n": n, "undefined": lost}
         if n == 0:
             return Standing(word=Word.NOT_ASKED, **counts, why="it is undefined on every sample")
         size = float(room[kept].mean())
@@ -150,7 +153,8 @@ class Terms:
             low=line + found.low / size,
             high=line + found.high / size,
             **counts,
-            more=more_samples(found) if word is Word.UNTOLD else None,
+            more=more_samples(found) if word is Word.UNTOLD and not self.crossed else None,
+            shared=self.crossed,
             why="" if math.isfinite(found.low) else "a single shared draw has no interval",
             unseen=unseen_share(n, confidence) if found.low == found.high else math.nan,
         )

@@ -137,10 +137,14 @@ USES = (
 """The three uses of the page."""
 
 
+NEEDED = ("model", "faithful")
+"""Questions that must hold for every use."""
+
+
 def fit_for(use: Use, words: Mapping[str, Mapping[str, str]]) -> tuple[list[str], list[str], list[str]]:
     """The explainers that are fit for a use, those that may be, and those that are not, from {explainer: {question: word}}.
 
-    Fit: every question that counts holds or does not apply, and question 0 holds. Not fit: one of them falls short.
+    Fit: questions 0 and 1 hold, and every other question that counts holds or does not apply. Not fit: one of them falls short.
 
     >>> fit_for(USES[0], {"a": {"model": "holds", "faithful": "holds"}, "b": {"model": "holds", "faithful": "cannot tell yet"}})
     (['a'], ['b'], [])
@@ -150,7 +154,7 @@ def fit_for(use: Use, words: Mapping[str, Mapping[str, str]]) -> tuple[list[str]
         counted = [said[key] for key in use.questions]
         if "falls short" in counted:
             unfit.append(name)
-        elif said[use.questions[0]] == "holds" and "cannot tell yet" not in counted:
+        elif all(said[key] == "holds" for key in NEEDED) and "cannot tell yet" not in counted:
             fit.append(name)
         else:
             open_.append(name)

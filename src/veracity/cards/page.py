@@ -80,8 +80,13 @@ def left_out(card: CardRecord) -> list[str]:
     """A sentence for each reason why explainers were left out."""
     reasons: dict[str, list[str]] = {}
     for name, why in card.left_out.items():
-        reasons.setdefault(why.rstrip(".").removeprefix(f"{name} ").removeprefix("it "), []).append(name)
-    return [f"Left out: {listed(names)} ({'it' if len(names) == 1 else 'each'} {why})." for why, names in reasons.items()]
+        reasons.setdefault(why.rstrip(".").removeprefix(f"{name} needs").removeprefix("it "), []).append(name)
+    said = []
+    for why, names in reasons.items():
+        subject = "it " if len(names) == 1 else "each "
+        whole = f"{subject}needs{why}" if why.startswith(" ") else f"{subject}{why}" if why.startswith("alone ") else why
+        said.append(f"Left out: {listed(names)} ({whole}).")
+    return said
 
 
 def ranked(card: CardRecord) -> list[ExplainerRecord]:
@@ -131,28 +136,31 @@ def answer(card: CardRecord) -> list[str]:
     if len(own) == 1:
         return [*said, *alone(own[0])]
     best = card.undominated
-    if len(best) == len(inside):
+    if len(inside) == 1:
+        said.append(f"{inside[0].name} is the only one that is left.")
+    elif not best:
+        said.append("Each of them is dominated by another one, in a circle.")
+    elif len(best) == len(inside):
         many = f"{the} {of(len(inside), 'explainer')}"
         said.append(
             f"Among {many} none dominates another: each is worse than the others on some check, or within {number(card.margin, 2)} of them."
         )
     else:
-        them = "it" if len(best) == 1 else "one of them"
-        said.append(f"No explainer surely dominates {listed(best)}: one that is better than {them} on a check is worse on another.")
+        said.append(f"No explainer surely dominates {listed(best)}.")
     return [*held_by(card, inside), *said]
 
 
 KEPT = {"weights": "with random weights", "class": "for another class"}
-"""What a check of question 0 does, after "keeps its map"."""
+"""What a check of question 0 does."""
 
 
 def why_out(out: Sequence[ExplainerRecord]) -> str:
-    """Which explainers are out, and what leaves their maps as they are."""
+    """Which explainers are out, and what changes their maps no more than chance does."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for one in out:
         groups.setdefault(tuple(KEPT[check.check] for check in one.answers[0].checks if check.word == "falls short"), []).append(one.name)
     parts = [
-        f"{listed(names)} {'keeps its map' if len(names) == 1 else 'keep their maps'} {' and '.join(kept)}"
+        f"{listed(names)} {'changes' if len(names) == 1 else 'change'} no more {' and '.join(kept)} than when made again"
         for kept, names in groups.items()
     ]
     return f"{'; '.join(parts)}: {'it is' if len(out) == 1 else 'they are'} out."
@@ -207,8 +215,8 @@ def facts(card: CardRecord) -> list[str]:
     said = [f"{every} samples" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)} on them")]
     chance = PERCENT * (1.0 - card.level)
     said.append(
-        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words are right together at "
-        f"{PERCENT * card.confidence:g} %"
+        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words together are right with about "
+        f"{PERCENT * card.confidence:g} % confidence"
     )
     said.append(f"budget {card.budget}")
     said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []

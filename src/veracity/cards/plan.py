@@ -33,7 +33,7 @@ from veracity.engine.defaults import SECONDS, look
 from veracity.engine.progress import weight
 from veracity.engine.resolve import class_names, labelled, named_labels
 from veracity.explain.wrapper import Wrapper
-from veracity.inputs import DatasetInputs
+from veracity.inputs import DatasetInputs, TextInputs
 from veracity.measure import spearman
 from veracity.perturb import GaussianNoise
 from veracity.scores.faithfulness.curves import Deletion, Insertion
@@ -102,8 +102,8 @@ class Plan:
     """What a card measures: the audit of the chosen samples without scores, the scores of question 0 to 2, and what was left out.
 
     Explainers are `unfit` for the model or too `costly`, and scores `unmeasured`, each with the reason. `rows` are the chosen samples of
-    `size`, `scale` is the standard deviation of the inputs, 0 if they do not vary, and `seconds` is about what the plan takes without
-    question 4, which `searches` within the budget and takes about `seconds_to_search`.
+    `size`, `scale` is the standard deviation of the inputs, 0 if they do not vary, and `seconds` is about what the fewest samples take
+    without question 4, which `searches` within the budget and takes about `seconds_to_search`.
     """
 
     audit: Audit
@@ -136,7 +136,11 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
     count, costly = affordable(costs, seconds * speed, size, samples, auto, seconds, speed)
     kept = {label: one for label, one in explainers.items() if label not in costly}
     searching = sum(weight(one.cost(shape)) for one in kept.values()) * evaluations_of_search() * min(SEARCHED, count) / speed
-    spent = count * sum(costs[label] for label in kept) / speed
+    each = sum(costs[label] for label in kept) / speed
+    least = min(WANTED, count) * each + searching
+    searches = scale > 0 and least <= seconds
+    if searches and samples is None:  # the search comes before more samples, so that a larger budget never loses it
+        count = affordable({label: costs[label] for label in kept}, (seconds - searching) * speed, size, None, False, seconds, speed)[0]
     rows = order[:count]
     return Plan(
         audit=replace(on_rows(audit, rows), explainers=kept),
@@ -147,8 +151,8 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
         rows=rows,
         size=size,
         scale=scale,
-        seconds=spent,
-        searches=scale > 0 and spent + searching <= seconds,
+        seconds=min(WANTED, count) * each,
+        searches=searches,
         seconds_to_search=searching,
     )
 
@@ -168,7 +172,9 @@ def scores_of(scale: float) -> dict[str, Score]:
     }
     if scale > 0:
         noise: dict[str, Any] = {"space": GaussianNoise(sigma=NOISE * scale), "walk": MonteCarlo(draws=NOISES)}
-        found["avg_sensitivity"] = AvgSensitivity(**noise)
+        found["avg_sensitivity"] = AvgSensitivity(
+            radius=math.sqrt(3.0) * NOISE * scale, **noise
+        )  # the ball of the same spread, for the model
         found["relative_input_stability"] = RelativeInputStability(sigma=NOISE * scale, **noise)
     return found
 
@@ -194,11 +200,19 @@ def evaluations_of_search() -> int:
 
 
 def scale_of(audit: Audit, rows: Tensor) -> float:
-    """The standard deviation of all values of some samples, to two digits; 0 if they do not vary or are no numbers to add noise to."""
+    """The standard deviation of all values of some samples, to two digits; 0 if they do not vary or are no numbers to add noise to.
+
+    Columns of a table have units of their own, so it is the median of those of its columns. The gates of a text go from 0 to 1: it is 1.
+    """
+    if isinstance(audit.data, TextInputs):
+        return 1.0
     values = audit.data.take(rows).values
     if not values.is_floating_point():
         return 0.0
     spread = float(values.double().std())
+    if values.ndim == 2:
+        columns = values.double().std(dim=0)
+        spread = float(columns[columns > 0].median()) if bool((columns > 0).any()) else 0.0
     return float(f"{spread:.2g}") if math.isfinite(spread) and spread > 0 else 0.0
 
 

@@ -15,7 +15,7 @@ from veracity.cards.checks import MAPS, SCAN, SEARCH, SYMMETRY, TRAINING
 from veracity.cards.decide import Standing, Word
 from veracity.cards.plan import ALONG, SEARCHED, Plan, listed, on_rows, search_scores, written
 from veracity.cards.reading import Reading
-from veracity.core.errors import InputError
+from veracity.core.errors import VeracityError
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
@@ -78,11 +78,15 @@ class Runs:
             return
         try:
             found = scan(module, audit.data, folder=f"{self.folder}/{SCAN}", seed=audit.seed, progress=False)
-        except InputError as error:
+        except VeracityError as error:
             self.leave_out(SYMMETRY, Word.NOT_ASKED, str(error))
             return
         kept = largest_kept(found.rows)
-        if not kept:
+        if found.rows and all(row.verdict is Verdict.EMPTY for row in found.rows):
+            self.leave_out(
+                SYMMETRY, Word.NOT_ASKED, "the outputs hardly differ between samples, so that the scan of symmetries says nothing"
+            )
+        elif not kept:
             best = found.rows[0]
             near = f"it comes closest with {best.symmetry} ({best.moved:.2f})"
             self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(found.rows)} symmetries that were tried; {near}")
@@ -106,7 +110,7 @@ class Runs:
         asked = replace(on_rows(chosen.audit, rows), scores=search_scores(chosen.scale), controls=False, companions=False)
         try:
             self.run(SEARCH, asked, "question 4")
-        except InputError as error:
+        except VeracityError as error:
             self.leave_out(SEARCH, Word.NOT_ASKED, str(error))
 
     def train(self, crossed: CrossTrained | None, everything: Audit) -> None:
