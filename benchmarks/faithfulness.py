@@ -40,9 +40,9 @@ RUNS, STEP, DRAWS = 200, 7, 50
 CASES: tuple[tuple[Score, int], ...] = (
     (FaithfulnessCorrelation(nr_runs=RUNS, subset_size=28), 64),
     (PixelFlipping(features_in_step=STEP), 64),
-    (RelativeInputStability(walk=MonteCarlo(draws=DRAWS)), 64),
-    (MaxSensitivity(walk=MonteCarlo(draws=DRAWS), radius=0.2, relative=True), 64),
-    (MPRT(walk=MonteCarlo(draws=1)), 640),
+    (RelativeInputStability(walk=MonteCarlo(draws=DRAWS)), 192),
+    (MaxSensitivity(walk=MonteCarlo(draws=DRAWS), radius=0.2, relative=True), 192),
+    (MPRT(walk=MonteCarlo(draws=1)), 1920),
     (FastGEF(sigma=0.5), 128),
     (GEF(sigma=0.5), 32),
 )

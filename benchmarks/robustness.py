@@ -11,16 +11,14 @@ evaluations beside the published seconds.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import CONSOLE, chunks, empty_table, in_turns, quiet
+from benchmarks.timing import CONSOLE, chunks, empty_table, in_turns, new_folder, quiet
 from veracity import Audit
 from veracity.core.errors import InputError
 from veracity.core.explainers import Context, Explainer
@@ -84,9 +82,9 @@ def searched(model: nn.Module, x: Tensor, explainer: Explainer, score: SolHat | 
 
 
 def ours(audit: Audit) -> int:
-    """A run into a folder that nobody keeps; its evaluations."""
-    with tempfile.TemporaryDirectory() as folder, quiet():
-        found: Result = audit.run(Path(folder) / "run", progress=False)
+    """A run into a new folder; its evaluations."""
+    with quiet():
+        found: Result = audit.run(new_folder(), progress=False)
         return int(found.table()["evaluations"].sum())
 
 

@@ -9,17 +9,15 @@ floor of the explanations that they cannot do without: every sample under every 
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns, quiet
+from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns, new_folder, quiet
 from veracity import Audit
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.randomness import Draws
@@ -124,9 +122,9 @@ def folds(device: torch.device) -> tuple[CrossTrained, Tensor, Tensor]:
 
 
 def ours(audit: Audit) -> None:
-    """A run into a folder that nobody keeps."""
-    with tempfile.TemporaryDirectory() as folder, quiet():
-        audit.run(Path(folder) / "run", progress=False)
+    """A run into a new folder."""
+    with quiet():
+        audit.run(new_folder(), progress=False)
 
 
 def cross_trained(device: torch.device) -> None:

@@ -11,9 +11,15 @@ from torch import nn
 from torch.func import functional_call
 from weight_nets import conv_net, same, untouched
 
+from veracity import Audit
 from veracity.core.errors import InputError, SpecError
 from veracity.core.models import View
 from veracity.perturb import FullRandomisation, LayerRandomisation, stack
+from veracity.perturb.weights import randomisation
+from veracity.perturb.weights.copies import SHARED
+from veracity.perturb.weights.randomisation import randomise
+from veracity.scores.randomisation import MPRT
+from veracity.walk import MonteCarlo
 
 LAYERS = ("conv1", "norm", "conv2", "fc")
 
@@ -220,3 +226,20 @@ def test_running_statistics_begin_anew_with_their_layer(affine):
             assert not torch.equal(found[name], dict(model.named_buffers())[name])
     assert torch.equal(stacked["1.running_mean"][0], model[1].running_mean)
     assert stacked["1.running_mean"][1].tolist() == [0.0] * 5
+
+
+def test_all_blocks_of_a_run_share_their_random_layers(tmp_path, monkeypatch):
+    made = []
+
+    def counted(module, own, parameters, parts):
+        made.append(parts)
+        return randomise(module, own, parameters, parts)
+
+    monkeypatch.setattr(randomisation, "randomise", counted)
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).requires_grad_(False)
+    given = {"models": model, "inputs": torch.rand(200, 3), "explainers": ["gradient"], "controls": False, "companions": False}
+    audit = Audit(**given, scores=[MPRT(walk=MonteCarlo(draws=3))])
+    assert len(audit.prepare(batch=64).jobs) > 1
+    audit.run(tmp_path / "run", progress=False, batch=64)
+    assert sorted(made) == sorted(("layers", 0, draw, layer) for draw in range(3) for layer in ("0", "2"))
+    assert not SHARED  # forgotten with the run

@@ -33,7 +33,7 @@ from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.measure.rank import ranked_once
 from veracity.perturb.weights import WeightNoise
-from veracity.perturb.weights.copies import Pairs, Remembered, at_once, remembering, stack
+from veracity.perturb.weights.copies import Pairs, Remembered, at_once, remembered_for, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
 GAINING = frozenset({"cuda"})
@@ -52,7 +52,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
         self.form = form_of(block.reader.by(block.source), self.request) if Reads.EXPLANATION in self.after else None
         self.drawn = fingerprint.of_json(self.request.spec())
-        self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
+        self.last, self.remembered = before.get(Reads.EXPLANATION), remembered_for(block.reader.module, space)
         self.mapping = self.request.smoothing is None
 
     def measure(self) -> list[Lines]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.long_rows import long_normal
 from veracity.core.models import device_of, unwrap
@@ -125,8 +126,9 @@ LATEST: list[ScratchModel] = []
 
 
 def forget_copies() -> None:
-    """Drop the copy that was made last, which takes memory."""
+    """Drop the copy that was made last, and the noise of copies: both take memory."""
     LATEST.clear()
+    SHARED.clear()
 
 
 def stack(space: WeightSpace, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
@@ -209,6 +211,18 @@ class Remembered:
                 while self.held > self.most and len(self.kept) > 1:
                     self.held -= size_of(self.kept.popitem(last=False)[1])
         return found
+
+
+SHARED: list[tuple[nn.Module, str, Remembered]] = []
+"""What copies of the latest model in the latest space share."""
+
+
+def remembered_for(model: nn.Module, space: WeightSpace) -> Remembered:
+    """What copies of a model share, within a block of samples and from one block to the next: all blocks take the same copies."""
+    spec = fingerprint.of_json(space.spec())
+    if not SHARED or SHARED[0][0] is not model or SHARED[0][1] != spec:
+        SHARED[:] = [(model, spec, Remembered())]
+    return SHARED[0][2]
 
 
 def size_of(content: Mapping[str, Any]) -> int:
