@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import partial
 from pathlib import Path
@@ -198,6 +199,18 @@ def test_all_37_metrics_run() -> None:
     assert set(table.index[~defined]) <= {"Consistency"}  # no two of four maps are the same
     for result in answer.results:
         assert result.failures().empty
+
+
+def test_every_metric_is_compared_with_quantus() -> None:
+    """`make peers` needs Quantus, so the rows are read from the source: equal, or a fault."""
+    compared = set[str]()
+    for path in (Path(__file__).parents[1] / "benchmarks" / "peers").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for row in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+                if isinstance(row, ast.Call) and isinstance(row.func, ast.Name) and row.func.id in ("equal", "fault"):
+                    names = row.args[:1] if row.func.id == "equal" else row.args
+                    compared |= {ast.literal_eval(name) for name in names}
+    assert compared == set(METRICS_OF_QUANTUS)
 
 
 def test_all_but_0_is_inside_a_mask_and_k_fits_into_it() -> None:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from benchmarks.peers.subject import Array, Case, with_weights
 from veracity import Audit
+from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Request, Score, Subject
-from veracity.core.spaces import GuidedSpace, InputSpace, WeightSpace
+from veracity.core.spaces import GuidedSpace, InputSpace, RangedSpace, TargetSpace, WeightSpace
 from veracity.explain import Gradient
 from veracity.scores.randomisation import RandomisationScore
 from veracity.walk import MonteCarlo
@@ -30,6 +31,21 @@ def values(case: Case, score: Score, **settings: Any) -> Array:
         audit = Audit(**{**given, **settings}, scores=[score])
         found: Array = audit.run(Path(folder) / "run", progress=False).samples(score.name)["value"].to_numpy()
         return found
+
+
+def of_maps(case: Case, score: Score, **settings: Any) -> Array:
+    """The same for the maps of a case, whatever made them."""
+    return values(case, score, explainers={"maps": case.maps}, **settings)
+
+
+def of_samples(case: Case, score: Score) -> Array:
+    """The same for scores that compare the maps of different samples: an explainer finds the map of each input, which must differ."""
+
+    def find(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        same = (inputs.flatten(1)[:, None] == case.x.flatten(1)).all(dim=2)
+        return case.maps[same.long().argmax(dim=1)]
+
+    return values(case, score, explainers={"maps": find})
 
 
 def request_of(case: Case, score: Score) -> Request:
@@ -59,8 +75,33 @@ def perturbed(case: Case, score: Score) -> Tensor:
     space, found = request_of(case, score).space, elements(case, score)
     if not isinstance(space, InputSpace):
         raise TypeError(f"{space.name} does not perturb inputs.")
+    if isinstance(space, RangedSpace):
+        space = space.within(float(case.x.min()), float(case.x.max()))
     moved = space.act(found.flatten(0, 1), case.x.repeat_interleave(found.shape[1], dim=0))
     return moved.reshape(*found.shape[:2], *case.x.shape[1:])
+
+
+def other_classes(case: Case, score: Score) -> Tensor:
+    """The class (samples,) that is explained instead of the target at the first draw."""
+    request = request_of(case, score)
+    space = request.space
+    if not isinstance(space, TargetSpace):
+        raise TypeError(f"{space.name} does not replace targets.")
+    ask = request.walk.start(space, torch.arange(len(case.x)), SEED, (-math.inf, math.inf)).ask()
+    if ask is None:
+        raise ValueError(f"{space.name} was not drawn from.")
+    return space.retarget(ask.element, case.targets, classes=case.model(case.x).shape[1])
+
+
+def smoothed_inputs(case: Case, score: Score) -> Tensor:
+    """The noisy inputs over which explanations are averaged, (samples, draws, ...)."""
+    smoothing = request_of(case, score).smoothing
+    if smoothing is None:
+        raise TypeError(f"{score.name} does not average explanations.")
+    count, space = smoothing.count, smoothing.space.fit(case.x.shape[1:])
+    row = torch.arange(len(case.x)).repeat_interleave(count)
+    noise = Draws(SEED, row, torch.arange(count).repeat(len(case.x))).normal(space.latents, stream="smoothing")
+    return space.act(space.decode(noise), case.x[row]).reshape(len(case.x), count, *case.x.shape[1:])
 
 
 def copies(case: Case, score: Score) -> list[nn.Module]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from io import StringIO
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from benchmarks.peers.subject import Array
@@ -51,8 +53,42 @@ def randomised(models: Sequence[nn.Module]) -> Iterator[None]:
         yield
 
 
-def scores(metric: Any, **given: Any) -> Array:
-    """What a metric says of each sample, without its warnings."""
-    with warnings.catch_warnings():
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Quantus makes its tensors by torch.Tensor(x), in the default precision: here double."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def answer(metric: Any, **given: Any) -> Any:
+    """What a metric says, in double precision and without what it prints."""
+    with warnings.catch_warnings(), redirect_stdout(StringIO()), double_precision():
         warnings.simplefilter("ignore")
-        return np.asarray(metric(**given), dtype=np.float64)
+        return metric(**given)
+
+
+def scores(metric: Any, **given: Any) -> Array:
+    """What a metric says of each sample."""
+    return np.asarray(answer(metric, **given), dtype=np.float64)
+
+
+def raised(metric: Any, error: type[Exception], message: str, **given: Any) -> str:
+    """The error of this kind, with these words in its message, that a metric ends with; others are raised."""
+    try:
+        answer(metric, **given)
+    except error as found:
+        if message not in str(found):
+            raise
+        return f"raises {error.__name__}"
+    return "does not raise"
+
+
+def made(name: str, **settings: Any) -> Any:
+    """A metric of Quantus by its class, without what its constructor prints."""
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        return getattr(quantus, name)(**settings)

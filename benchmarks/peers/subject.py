@@ -1,6 +1,6 @@
-"""What both packages are asked about: a small trained network, digits, and gradients, all in double precision.
+"""What both packages are asked about: a small trained network, digits, and gradients; and linear models for minimal cases.
 
-In double precision what is left of a difference is one of definitions, not of rounding.
+Everything is in double precision, so that what is left of a difference is one of definitions, not of rounding.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ SAMPLES = 16
 EPOCHS = 6
 
 Array = NDArray[Any]
+STEPS = np.arange(1.0, 9.0)
+"""Eight weights of a minimal case, which differ."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model in evaluation mode, its inputs (N, 1, 14, 14), the classes that are explained (N,), and the maps of these."""
+    """A model in evaluation mode, its inputs (N, 1, height, width), the classes that are explained (N,), and the maps of these."""
 
     model: nn.Module
     x: Tensor
@@ -44,19 +46,6 @@ class Case:
         }
 
 
-class Double(nn.Module):
-    """A network that computes in double precision whatever it is given; Quantus gives single precision always."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network.double()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The network's outputs."""
-        found: Tensor = self.network(x.double())
-        return found
-
-
 def case(samples: int = SAMPLES) -> Case:
     """A network that was trained for a few seconds, on its first test images."""
     x, labels = digits("train")
@@ -65,7 +54,7 @@ def case(samples: int = SAMPLES) -> Case:
     tests, right = digits("test")
     if accuracy(network, tests, right) < 0.9:
         raise RuntimeError("The network for the comparison learnt too little.")
-    model = Double(network).eval().requires_grad_(False)
+    model = network.double().eval().requires_grad_(False)
     chosen = tests[:samples].double()
     targets = model(chosen).argmax(1)
     return Case(model, chosen, targets, gradient(model, chosen, targets))
@@ -83,6 +72,11 @@ def explain(model: nn.Module, inputs: Array, targets: Array, **settings: Any) ->
     return gradient(model, torch.as_tensor(inputs), torch.as_tensor(targets)).numpy()
 
 
+def times_input(model: nn.Module, inputs: Array, targets: Array, **settings: Any) -> Array:
+    """Gradient times input, as Quantus asks for it."""
+    return explain(model, inputs, targets) * inputs
+
+
 def with_weights(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     """A copy of the model with other weights."""
     copy = deepcopy(model)
@@ -93,7 +87,24 @@ def with_weights(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
 def apart(a: Array, b: Array) -> float:
     """The largest difference over the largest value; numbers that are undefined on one side alone are infinitely far apart."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if (np.isnan(a) != np.isnan(b)).any():
+    defined = ~np.isnan(b)
+    if (np.isnan(a) == defined).any():
         return float("inf")
-    size = np.nanmax(np.abs(b))
-    return float(np.nanmax(np.abs(a - b)) / (size if size > 0 else 1.0))
+    size = np.abs(b[defined]).max(initial=0.0)
+    return float(np.abs(a[defined] - b[defined]).max(initial=0.0) / (size if size > 0 else 1.0))
+
+
+def linear(weight: Any, bias: float = 0.0) -> nn.Module:
+    """Two classes of flat inputs: weight . x + bias, and 0."""
+    row = torch.as_tensor(np.asarray(weight, dtype=np.float64))
+    layer = nn.Linear(len(row), 2).double()
+    layer.weight = nn.Parameter(torch.stack((row, torch.zeros_like(row))), requires_grad=False)
+    layer.bias = nn.Parameter(torch.tensor([bias, 0.0], dtype=torch.float64), requires_grad=False)
+    return nn.Sequential(nn.Flatten(), layer).eval()
+
+
+def minimal(weight: Any, x: Any, maps: Any, bias: float = 0.0) -> Case:
+    """A linear model, images (N, 1, 2, 4) and maps from eight numbers each, for the class that the model predicts."""
+    inputs, given = (torch.as_tensor(np.asarray(one, dtype=np.float64)).reshape(-1, 1, 2, 4) for one in (x, maps))
+    model = linear(weight, bias)
+    return Case(model, inputs, model(inputs).argmax(1), given)
