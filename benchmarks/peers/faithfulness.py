@@ -87,7 +87,7 @@ def mean_baseline_drifts() -> Fault:
     order = np.argsort(-STEPS)
     curve = STEPS @ x - np.cumsum((STEPS * (x - x.mean()))[order])
     return Fault(
-        "the area under the logit of a linear model, flipped to the mean of the whole image",
+        "a linear model, each pixel set to the mean of the original image: the area under the logit",
         scores(metric, **case.arrays(), softmax=False)[0],
         ours.of_maps(case, PixelFlipping(perturb_baseline="mean", softmax=False, dx=1.0))[0],
         np.trapezoid(curve),
@@ -134,7 +134,7 @@ def monotonicity_is_always_true() -> Fault:
     case = minimal(-STEPS, np.ones(8), STEPS, bias=100.0)
     metric = made("Monotonicity", perturb_baseline=0.0, **PLAIN)
     mine = ours.of_maps(case, Monotonicity(perturb_baseline=0.0, softmax=False))[0]
-    return Fault("a model that falls with every pixel: it is not monotone, 0", scores(metric, **case.arrays(), softmax=False)[0], mine, 0.0)
+    return Fault("a prediction that falls with every added pixel: 0", scores(metric, **case.arrays(), softmax=False)[0], mine, 0.0)
 
 
 @equal("MonotonicityCorrelation", "the same random values")
@@ -342,7 +342,12 @@ def infidelity_accumulates() -> Fault:
     case = Case(SquaredSum().eval(), x, torch.zeros(1, dtype=torch.long), maps)
     metric = quantus.Infidelity(perturb_patch_sizes=[2], n_perturb_samples=2, perturb_baseline=0.0, **PLAIN)
     mine = ours.of_maps(case, Infidelity(patch_size=2, perturb_baseline=0.0))[0]
-    return Fault("either patch gone: (64 - 16 - 4)^2", scores(metric, **case.arrays())[0], mine, 44.0**2)
+    return Fault(
+        "the square of the sum of 8 ones, without either half; a map of ones: (64 - 16 - 4)^2",
+        scores(metric, **case.arrays())[0],
+        mine,
+        44.0**2,
+    )
 
 
 @fault("Infidelity", says="It raises on images whose sides are no multiple of the patch.")
@@ -351,7 +356,7 @@ def infidelity_needs_multiples() -> Fault:
     case = minimal(STEPS, np.ones(8), STEPS)
     theirs = raised(quantus.Infidelity(perturb_patch_sizes=[3], **PLAIN), IndexError, "out of bounds", **case.arrays())
     mine = ours.of_maps(case, Infidelity(patch_size=3))[0]
-    return Fault("the weights of a linear model, 2 x 4 pixels and patches of 3: 0", theirs, mine, 0.0)
+    return Fault("the weights of a linear model, on 2 x 4 pixels with patches of 3: 0", theirs, mine, 0.0)
 
 
 @equal("Sufficiency", "with our distance, not standardised")

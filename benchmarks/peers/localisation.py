@@ -89,7 +89,7 @@ def equal_maxima_and_empty_masks() -> Fault:
     """Two largest values, one of them inside; and a mask without a position."""
     case = minimal(np.ones(8), np.ones((2, 8)), [[3, 0, 0, 3, 0, 0, 1, 2], [3, 0, 0, 1, 0, 0, 1, 2]])
     theirs, mine = on_masks(case, PointingGame(), quantus.PointingGame(**PLAIN), np.stack((HALF, np.zeros(8, dtype=int))))
-    return Fault("one of two equal maxima is inside: 0.5 by a random choice; no inside: undefined", theirs, mine, [0.5, np.nan])
+    return Fault("one of two equal maxima is inside: 0.5 for a random choice; an empty mask: undefined", theirs, mine, [0.5, np.nan])
 
 
 @fault("RelevanceMassAccuracy", says="Sums are signed, so that the share of the mass may be any number.")

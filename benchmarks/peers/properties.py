@@ -32,7 +32,7 @@ def faint_maps_lose_sparseness() -> Fault:
     case = minimal(np.ones(8), np.ones((2, 8)), [STEPS, 1e-9 * STEPS])
     gini = np.abs(STEPS[:, None] - STEPS).sum() / (2 * 8**2 * STEPS.mean())
     return Fault(
-        "one map, and the same a thousand million times fainter: twice its Gini index",
+        "a map, and the same map 1e9 times fainter: its Gini index, twice",
         scores(quantus.Sparseness(), **case.arrays()),
         ours.of_maps(case, Sparseness()),
         [gini, gini],
@@ -65,7 +65,7 @@ def the_model_is_not_asked() -> Fault:
     case = minimal([0, 0, 0, 0, 0, 0, 0, 1], np.linspace(0.0, 1.0, 8), STEPS)
     theirs = scores(made("EffectiveComplexity"), **case.arrays())[0]
     mine = 8 * ours.of_maps(case, EffectiveComplexity(softmax=False))[0]
-    return Fault("a model of one of 8 features, to which the map gives most: 1 is enough", theirs, mine, 1.0)
+    return Fault("a model that uses one of 8 features, and a map that puts it first: 1 is enough", theirs, mine, 1.0)
 
 
 @equal("Completeness", "a linear model of whole numbers: whether our gap is 0")
@@ -89,7 +89,9 @@ def rounding_is_incompleteness() -> Fault:
     case = minimal(STEPS / 7.0, x, STEPS / 7.0 * x)
     theirs = [scores(quantus.Completeness(perturb_baseline=0.0, **more), **case.arrays()).mean() for more in (PLAIN, {})]
     share = float((ours.of_maps(case, Completeness(perturb_baseline=0.0)) < 1e-9).mean())
-    return Fault("contributions of a linear model to 4 samples add up: a share of 1, and by default 1", theirs, [share, share], [1.0, 1.0])
+    return Fault(
+        "4 maps of the contributions to a linear model, which add up: a share of 1, and by default 1", theirs, [share, share], [1.0, 1.0]
+    )
 
 
 @equal("NonSensitivity", "maps with largest entry 1; their number over that of the features")
@@ -108,7 +110,7 @@ def faint_maps_give_nothing() -> Fault:
     case = minimal(STEPS, np.ones((2, 8)), [STEPS, 1e-9 * STEPS])
     theirs = scores(quantus.NonSensitivity(perturb_baseline=0.0), **case.arrays(), softmax=False)
     mine = 8 * ours.of_maps(case, NonSensitivity(perturb_baseline=0.0, softmax=False))
-    return Fault("all 8 features count and are given something, also in a faint map: 0 and 0 are wrong", theirs, mine, [0.0, 0.0])
+    return Fault("all 8 features matter, and both maps give each something: 0 and 0 mistakes", theirs, mine, [0.0, 0.0])
 
 
 @fault("NonSensitivity", says="It raises with features_in_step above 1.")
@@ -118,7 +120,7 @@ def only_single_features() -> Fault:
     mine = ours.of_maps(case, NonSensitivity(features_in_step=2, perturb_baseline=0.0, softmax=False))[0]
     metric = quantus.NonSensitivity(features_in_step=2, perturb_baseline=0.0)
     theirs = raised(metric, ValueError, "broadcast", **case.arrays(), softmax=False)
-    return Fault("all steps of 2 features count and are given something: 0 are wrong", theirs, mine, 0.0)
+    return Fault("all pairs of features matter, and the map gives each something: 0 mistakes", theirs, mine, 0.0)
 
 
 def shift_all(arr: Array, input_shift: float, **settings: Any) -> Array:

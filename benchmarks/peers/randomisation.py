@@ -83,7 +83,7 @@ def mprt_counts_the_original() -> Fault:
         mine.append(float(ours.values(case, score)[0]))
     after = gradient(model, case.x, case.targets).flatten()
     right = float(spearmanr(case.maps.flatten().numpy(), after.numpy())[0])
-    return Fault("one layer: the rank correlation of its map with the original one, twice", theirs, mine, [right, right])
+    return Fault("a model of one layer: the rank correlation of the two maps, by both metrics", theirs, mine, [right, right])
 
 
 @fault("MPRT", "SmoothMPRT", "EfficientMPRT", says="Randomised layers share one seed, so that layers of one shape get the same weights.")
@@ -112,7 +112,7 @@ def global_state_moves() -> Fault:
         ours.values(case, score)
     after = states()
     theirs, mine = ([float(one != other) for one, other in zip(*both, strict=True)] for both in ((before, between), (between, after)))
-    return Fault("1 if the state of numpy, of torch, moved: 0, 0", theirs, mine, [0.0, 0.0])
+    return Fault("1 if the state of numpy, and of torch, moved: 0, 0", theirs, mine, [0.0, 0.0])
 
 
 def states() -> tuple[str, bytes]:

@@ -91,7 +91,9 @@ def batch_mates_matter() -> Fault:
             mine.append(float(ours.values(case, score, explainers={"scaled": scaled})[0]))
             before, after = (scaled(case.model, one, case.targets[:1]).numpy() for one in (case.x[:1], moved[0]))
             right.append(float(np.linalg.norm(after - before) / np.linalg.norm(before)))
-    return Fault("e = exp(5 x) over its largest entry, alone and beside another sample, twice: |e' - e| / |e|", theirs, mine, right)
+    return Fault(
+        "e = exp(5 x) over its largest entry, alone and beside another sample, by both metrics: |e' - e| / |e|", theirs, mine, right
+    )
 
 
 @equal("Consistency", "by the signs of all entries")
@@ -183,7 +185,7 @@ def one_changed_draw_is_all() -> Fault:
     moved = ours.perturbed(case, kinds["RelativeOutputStability"]).flatten(2)[0].numpy()
     kept = moved[moved @ weight > 0.0]
     by_output = np.linalg.norm((kept - x) / x, axis=1) / np.abs((kept - x) @ weight)
-    said = f"{len(kept)} of {DRAWS} draws keep the class; e' / e = x' / x, so 1, max |(x' - x) / x| / |f(x') - f(x)| and 1"
+    said = f"{len(kept)} of {DRAWS} draws keep the class, and e' / e = x' / x: 1, max |(x' - x) / x| / |f(x') - f(x)|, 1"
     return Fault(said, theirs, mine, [1.0, float(by_output.max()), 1.0])
 
 
