@@ -128,7 +128,8 @@ METRICS = {
         given={"abs": True}, differs="the five largest entries with their signs; Quantus takes the signs of the first five entries"
     ),
     "input_invariance": Metric(
-        takes={"input_shift": same("input_shift")}, differs="the model that takes the shift away is exact, also where the first layer pads"
+        takes={"input_shift": same("input_shift")},
+        differs="the model that takes the shift away is exact, also where the first layer pads, and the first pixel is shifted too",
     ),
     "pixel_flipping": Metric(
         takes={"features_in_step": same("features_in_step"), **MASKED},
@@ -197,7 +198,9 @@ METRICS = {
         settings={"walk": MonteCarlo(draws=1)},
         differs=ONE_COPY,
     ),
-    "random_logit": Metric(settings={"measure": "ssim"}),
+    "random_logit": Metric(
+        settings={"measure": "ssim"}, differs="the structural similarity of the maps as images; Quantus compares flattened maps"
+    ),
     "pointing_game": Metric(differs="of equal largest values the share inside counts; an empty mask is undefined"),
     "top_k_intersection": Metric(takes={"k": same("k"), "concept_influence": same("concept_influence")}, given={"k": 1000}),
     "relevance_rank_accuracy": Metric(),
