@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from small import series_inputs, small_net
 from stored import edit_manifest, sign_record, signed
 from veracity import Audit
 from veracity.engine.store.folder import COLUMNS, SCHEMA
+from veracity.engine.store.records import ROWS
 from veracity.perturb import CyclicShift
 
 SCRIPT = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -135,14 +137,16 @@ def parquet(**columns: Any) -> Callable[[Path], object]:
     return write
 
 
-def claiming(rows: int) -> Callable[[Path], object]:
-    """A writer of a small cell that claims very many rows."""
-    zeros = pa.array([0] * 1024, pa.int64())
-    count = rows // 1024
-    column = pa.chunked_array([zeros] * count)
+@cache
+def very_many_rows() -> bytes:
+    """A small Parquet file of a cell that claims a few more rows than are read."""
+    count = ROWS // 1024 + 1
+    long, short = (pa.chunked_array([pa.array([0] * 1024, kind)] * count) for kind in (pa.int64(), pa.int32()))
     text = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([0] * 1024, pa.int8()), ["value"])] * count)
     number = pa.chunked_array([pa.array([0.5] * 1024)] * count)
-    return parquet(sample=column, draw=column.cast(pa.int32()), level=column.cast(pa.int32()), quantity=text, value=number, status=text)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"sample": long, "draw": short, "level": short, "quantity": text, "value": number, "status": text}), sink)
+    return sink.getvalue()
 
 
 def tensors(**named: torch.Tensor) -> Callable[[Path], object]:
@@ -236,7 +240,7 @@ AUDIT_REFUSED: dict[str, Change] = {
     "a cell that is no table": replaced("cells/*.parquet", lambda path: path.write_bytes(b"PAR1" + b"\xff" * 64 + b"PAR1")),
     "a cell of a far draw": replaced("cells/*.parquet", cell(2**31 - 1)),
     "a cell of a draw below 0": replaced("cells/*.parquet", cell(-1)),
-    "a cell of very many rows": replaced("cells/*.parquet", claiming(1 << 26)),
+    "a cell of very many rows": replaced("cells/*.parquet", lambda path: path.write_bytes(very_many_rows())),
     "a huge cell": replaced("cells/*.parquet", sparse),
 }  # fmt: skip
 ORBIT_REFUSED: dict[str, Change] = {

@@ -70,23 +70,26 @@ def test_whatever_changes_is_derived_again(run: Path, reads: list[str], tmp_path
 
 @pytest.mark.subprocess
 def test_commands_that_read_import_only_what_they_need(run: Path) -> None:
+    """Commands that may import the same share a process, as starting one takes seconds."""
     heavy = ("captum", "sklearn", "transformers", "torchvision", "jinja2", "PIL", "fastapi", "ray", "veracity.explain", "veracity.audit")
+    show, gate = ["show", str(run)], ["gate", str(run), "--require", "equivariance>=-1"]
 
-    def imported(*words: str) -> set[str]:
+    def imported(*commands: list[str], forget: bool = False) -> set[str]:
         script = (
-            "import sys\nfrom veracity.cli.main import app\ntry: app(sys.argv[1:])\n"
-            f"except SystemExit: print([name for name in {(*heavy, 'torch', 'pandas')} if name in sys.modules], file=sys.stderr)"
+            "import sys\nfrom pathlib import Path\nfrom veracity.cli.main import app\n"
+            f"for words in {commands}:\n"
+            f"    if {forget}: Path({str(run / 'summary.json')!r}).unlink(missing_ok=True)\n"
+            "    try: app(words)\n"
+            "    except SystemExit as end: assert not end.code, words\n"
+            f"    print([name for name in {(*heavy, 'torch', 'pandas')} if name in sys.modules], file=sys.stderr)"
         )
-        done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stdout
         return set(ast.literal_eval(done.stderr.splitlines()[-1]))
 
-    assert imported("--help") == set()
-    assert imported("show", str(run)) == {"torch", "pandas"}, "a table is derived by scores, which need torch"
-    (run / "summary.json").unlink()
-    assert imported("gate", str(run), "--require", "equivariance>=-1") == {"torch", "pandas"}
-    assert imported("show", str(run)) == set(), "the saved summary is read"
-    assert imported("gate", str(run), "--require", "equivariance>=-1") == set()
+    assert imported(show, gate, forget=True) == {"torch", "pandas"}, "a table is derived by scores, which need torch"
+    assert (run / "summary.json").exists()
+    assert imported(["--help"], show, gate) == set(), "the saved summary is read"
 
 
 def test_what_is_measured_meanwhile_is_not_sealed(run: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
