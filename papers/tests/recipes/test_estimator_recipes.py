@@ -27,14 +27,15 @@ needs_adult = pytest.mark.skipif(files.locate(UCI_FILES["test"]) is None, reason
 @needs_adult
 def test_trees_are_audited_with_shaps_own_values(tmp_path: Path) -> None:
     shap = pytest.importorskip("shap")
-    result = tables_adult.assemble(tmp_path, Scale.SMOKE).run(tmp_path / "run", progress=False)
+    audit = tables_adult.assemble(tmp_path, Scale.SMOKE)
+    result = audit.run(tmp_path / "run", progress=False)
     table = result.table()
     assert result.failures().empty
     assert {"random_forest", "xgboost", "lightgbm"} == set(table["model"])
     assert {"tree_shap", "kernel_shap", "lime", "permutation_importance"} < set(table["explainer"])
-    model, inputs = (getattr(tables_adult.assemble(tmp_path, Scale.SMOKE), name) for name in ("models", "inputs"))
-    theirs = shap.TreeExplainer(model["lightgbm"]).shap_values(inputs.frame)
-    sign = np.where(model["lightgbm"].predict(inputs.frame) == 1, 1, -1)[:, None]
+    model, inputs = audit.models["lightgbm"], audit.inputs
+    theirs = shap.TreeExplainer(model).shap_values(inputs.frame)
+    sign = np.where(model.predict(inputs.frame) == 1, 1, -1)[:, None]
     np.testing.assert_allclose(result.explanations("lightgbm", "tree_shap"), theirs * sign, atol=1e-6)
 
 
