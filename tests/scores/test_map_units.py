@@ -89,8 +89,12 @@ def classifier(seed: int = 3) -> nn.Module:
 
 
 def values(audit: Audit, folder: Path, label: str) -> tuple[np.ndarray, np.ndarray]:
-    result = audit.run(folder, progress=False)
-    assert result.failures().empty
+    return both(audit.run(folder, progress=False), label)
+
+
+def both(result: Result, label: str) -> tuple[np.ndarray, np.ndarray]:
+    failures = result.failures()
+    assert failures[failures["score"] == label].empty
     frame = result.samples(label)
     return tuple(frame.loc[frame["explainer"] == name, "value"].to_numpy() for name in ("plain", "hundredfold"))  # type: ignore[return-value]
 
@@ -104,16 +108,22 @@ def explanation_scores() -> dict[str, Score]:
     return {name: score for name, score in every.items() if score.reads is Reads.EXPLANATION and not isinstance(score, PartScore)}
 
 
-@pytest.mark.parametrize("label", sorted(explanation_scores()))
-def test_a_map_times_100_scores_the_same_or_the_score_says_that_it_is_in_map_units(tmp_path: Path, label: str) -> None:
-    score = explanation_scores()[label]
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Every score of maps and of maps a hundred times as large, in one audit."""
     x = images()
     audit = Audit(
         models=classifier(), inputs=x, targets=classifier()(x).argmax(1), explainers={"plain": explained, "hundredfold": hundredfold},
-        scores={label: score}, symmetry=CyclicShift(axes=(-1,)), controls=False, companions=False, outputs="logits",
+        scores=explanation_scores(), symmetry=CyclicShift(axes=(-1,)), controls=False, companions=False, outputs="logits",
         truth=x > 0.5,
     )  # fmt: skip
-    plain, larger = values(audit, tmp_path, label)
+    return audit.run(tmp_path_factory.mktemp("units"), progress=False)
+
+
+@pytest.mark.parametrize("label", sorted(explanation_scores()))
+def test_a_map_times_100_scores_the_same_or_the_score_says_that_it_is_in_map_units(result: Result, label: str) -> None:
+    score = explanation_scores()[label]
+    plain, larger = both(result, label)
     assert np.isfinite(plain).any()
     same = np.allclose(plain, larger, rtol=1e-3, atol=1e-6, equal_nan=True)
     assert same is not score.in_map_units, f"{label}: {plain} and {larger}"
