@@ -8,15 +8,17 @@ PEERS_READY := $(PEERS)/.ready
 
 .PHONY: demo test coverage bench peers clean
 
+# Many processes run at once, and the tests start more: one thread each.
+test coverage: export OMP_NUM_THREADS := 1
+
 demo: $(READY)
 	$(BIN)/veracity demo --out runs/demo
 
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	web/test.sh
+	web/test.sh & web=$$!; $(BIN)/mypy; types=$$?; wait $$web && exit $$types
 	$(BIN)/python -m pytest --numprocesses=auto
 
 coverage: $(READY)
