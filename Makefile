@@ -8,8 +8,9 @@ PEERS_READY := $(PEERS)/.ready
 
 .PHONY: demo test coverage bench peers clean
 
-# Many processes run at once, and the tests start more: one thread each.
+# Many processes run at once, and the tests start more: one thread each, and none compiles what another has compiled.
 test coverage: export OMP_NUM_THREADS := 1
+unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(READY)
 	$(BIN)/veracity demo --out runs/demo
