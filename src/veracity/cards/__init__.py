@@ -8,7 +8,9 @@ from veracity.core.lazy import lazy
 
 if TYPE_CHECKING:
     from veracity.cards.card import CardStudy, card
+    from veracity.cards.changes import Change, Changes, changes
     from veracity.cards.checks import Check
+    from veracity.cards.claim import Claim
     from veracity.cards.decide import Standing, Terms, Word
     from veracity.cards.dominate import Dominance, Use
     from veracity.cards.questions import QUESTIONS, Question

@@ -37,14 +37,15 @@ HALF = 0.5
 class Evidence:
     """What a check has to say about one explainer before the confidence is known.
 
-    `judge` gives the standing at a confidence. `gap` and `room` (samples,) are what explainers are compared by. For the page, `raw` is the
-    score, `control` what it is compared with, which is called `against`, and `assumed` the share of samples on which the model does what
-    the score assumes.
+    `judge` gives the standing at a confidence. `gap` and `room` (samples,) are what explainers are compared by, and `terms` the same with
+    every draw where the value is a mean over samples. For the page, `raw` is the score, `control` what it is compared with, which is called
+    `against`, and `assumed` the share of samples on which the model does what the score assumes.
     """
 
     judge: Callable[[float], Standing]
     gap: Array | None = None
     room: Array | None = None
+    terms: Terms | None = None
     raw: float = math.nan
     control: float = math.nan
     against: str = ""
@@ -87,7 +88,7 @@ class Check(ABC):
     def terms(self, terms: Terms, **about: Any) -> Evidence:
         """The evidence of a mean over samples."""
         gap, room = terms.per_sample
-        return Evidence(judge=lambda confidence: terms.standing(self.line, confidence), gap=gap, room=room, **about)
+        return Evidence(judge=lambda confidence: terms.standing(self.line, confidence), gap=gap, room=room, terms=terms, **about)
 
 
 @dataclass(frozen=True, kw_only=True)

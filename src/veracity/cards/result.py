@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pandas as pd
 
-from veracity.cards.decide import Word
+from veracity.cards.claim import Claim
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
 from veracity.core.errors import unknown
 from veracity.engine.store import RunFolder
@@ -21,6 +21,9 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.store.study import findings
 from veracity.results.pages import FRAME, save_text
 from veracity.studies.result import StudyResult, gate_rows
+
+if TYPE_CHECKING:
+    from veracity.cards.changes import Changes
 
 PAGE, JSON, MARKDOWN = "card.html", "card.json", "card.md"
 
@@ -65,9 +68,17 @@ class Card(StudyResult):
         """The word of an answer: "holds", "falls short", "cannot tell yet" or "does not apply"."""
         return self.answer(question, explainer).word
 
-    def holds(self, question: str, explainer: str) -> bool:
-        """Whether an explainer holds on a question."""
-        return self.word(question, explainer) == Word.HOLDS
+    def holds(self, question: str, explainer: str) -> Claim:
+        """Whether an explainer holds on a question: true or false, and `assert` shows the card's sentence if it is false."""
+        said = self.answer(question, explainer)
+        titles = {one.key: one.title for one in self.record.questions}
+        return Claim(explainer, titles[question], said.word, said.sentence)
+
+    def changes_since(self, before: Card) -> Changes:
+        """What got worse and better beyond chance since the card of an earlier version of the model."""
+        from veracity.cards.changes import changes
+
+        return changes(before, self)
 
     def table(self) -> pd.DataFrame:
         """One row per explainer and question: the word and its sentence."""

@@ -1,0 +1,398 @@
+"""Cards of two versions of a model: what got worse beyond chance, check by check.
+
+The value of a check is v = mean gap / mean room. If both cards have the same samples, the difference is paired: to first order its error
+is the mean over samples of u_after - u_before with u = (gap - v room) / mean room, so that its interval is that of any mean over samples,
+crossed where all samples share the draws. Otherwise the ends are those of two independent estimates. All comparisons are corrected
+together (Bonferroni). Of question 0 only the words count, as for dominance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from veracity.cards.checks import MAPS, SEARCH, SYMMETRY, TRAINING, Evidence
+from veracity.cards.decide import FEWEST, LEAST_ROOM, Terms, Word, level_for
+from veracity.cards.plan import listed
+from veracity.cards.questions import QUESTIONS, evidence_for
+from veracity.cards.reading import Reading
+from veracity.cards.record import CheckRecord
+from veracity.core.errors import VeracityError
+from veracity.core.wording import count, interval, number
+from veracity.results import Result
+from veracity.results.comparison import apart
+from veracity.statistics.intervals import Array, Interval
+
+if TYPE_CHECKING:
+    from veracity.cards.result import Card
+
+Key = tuple[str, str, str, str]
+"""Explainer, question, check and the title of the check, which names the symmetry."""
+CLOSE = 1e-6
+MANY_CLASSES = 3
+"""The record says which checks were asked, so that nobody looks for the number of classes again."""
+BY_WORD = {check.key for question in QUESTIONS for check in question.checks if not check.compares}
+"""Checks of which only the word counts."""
+POOLED = "training"
+"""The question whose values are no means over samples."""
+SETTINGS = {"calm": "noise", "robust": "radius"}
+"""The setting of the card that a question depends on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One check of one explainer in two cards: after - before, in shares of the way from the reference to the ideal.
+
+    The ends are NaN if there is no interval; `why` then says why the two cannot be compared.
+    """
+
+    explainer: str
+    question: str
+    check: str
+    title: str
+    before: float
+    after: float
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    paired: bool = False
+    why: str = ""
+
+    @property
+    def difference(self) -> float:
+        """How much better it is now."""
+        return self.after - self.before
+
+    @property
+    def worse(self) -> bool:
+        """Whether it got worse beyond chance."""
+        return self.high < 0.0
+
+    @property
+    def better(self) -> bool:
+        """Whether it got better beyond chance."""
+        return self.low > 0.0
+
+    def __str__(self) -> str:
+        ends = "the same on every sample" if self.low == self.high else f"a change of {interval(self.low, self.high, 2)}"
+        return f"{self.title} {number(self.before, 2)} before, {number(self.after, 2)} now ({ends})"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two cards, and the runs that it was made of, as far as they are there."""
+
+    card: Card
+
+    @cached_property
+    def checks(self) -> dict[Key, CheckRecord]:
+        """Every check of every explainer."""
+        return {
+            (name, said.question, check.check, check.title): check
+            for name, one in self.card.explainers.items()
+            for said in one.answers
+            for check in said.checks
+        }
+
+    @cached_property
+    def results(self) -> dict[str, Result]:
+        """The runs by part; empty if the card came without them."""
+        root, found = Path(self.card.path), dict[str, Result]()
+        names = [MAPS, *sorted(path.name for path in root.glob(f"{SYMMETRY}-*")), SEARCH, TRAINING] if self.card.path else []
+        for name in names:
+            with suppress(VeracityError):
+                found[name] = Result(root / name)
+        return found if MAPS in found else {}
+
+    @property
+    def data(self) -> str:
+        """The hash of the samples; "" if it is not known."""
+        return str(self.results[MAPS].manifest["data"]["fingerprint"]) if self.results else ""
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The runs as arrays."""
+        symmetries: dict[str, tuple[str, float | None]] = {}
+        for part, result in self.results.items():
+            name = part.removeprefix(f"{SYMMETRY}-").replace("_", " ")
+            words = next((one for one in self.card.record.symmetries if one.startswith(name)), "")
+            if part.startswith(f"{SYMMETRY}-") and words:
+                symmetries[part] = (words, float(max((int(one.counts.max()) for one in result.series if len(one.counts)), default=0)))
+        return Reading(self.results, self.card.record.model, self.card.record.samples, MANY_CLASSES, {}, symmetries)
+
+    @cached_property
+    def evidence(self) -> dict[Key, Evidence]:
+        """The evidence of every check whose run gives the value on the card."""
+        found: dict[Key, Evidence] = {}
+        if not self.results:
+            return found
+        for name in self.card.explainers:
+            for question in QUESTIONS:
+                with suppress(VeracityError):
+                    for (check, part), one in evidence_for(self.reading, name, question).items():
+                        title = self.reading.symmetries.get(part, ("", None))[0] or check.title
+                        key = (name, question.key, check.key, title)
+                        if isinstance(one, Evidence) and one.gap is not None and one.room is not None and self.says(key, one):
+                            found[key] = one
+        return found
+
+    def says(self, key: Key, one: Evidence) -> bool:
+        """Whether the card has the value of this evidence: a run may be older than the card."""
+        value = self.checks[key].value if key in self.checks else None
+        if value is None or one.gap is None or one.room is None or not (kept := np.isfinite(one.gap)).any():
+            return False
+        gap, room = one.gap[kept], one.room[kept]
+        return abs(float(gap.mean() / room.mean()) - value) < CLOSE * max(1.0, abs(value))
+
+    def terms(self, key: Key) -> Terms | None:
+        """How far the explainer gets, per sample; None if the value is no mean over samples or its run is not there."""
+        one = self.evidence.get(key)
+        if one is None or one.gap is None or one.room is None or key[1] == POOLED:
+            return None
+        return one.terms or Terms(one.gap[:, None], one.room[:, None])
+
+    def interval(self, key: Key, confidence: float) -> Interval:
+        """The value of a check at a confidence: from its run, else from the card, whose interval is widened or narrowed."""
+        check, terms, one = self.checks[key], self.terms(key), self.evidence.get(key)
+        value, n = nan_of(check.value), check.n
+        standing = None if one is None else terms.standing(check.line, confidence) if terms is not None else one.judge(confidence)
+        if standing is not None:
+            return Interval(value=value, low=standing.low, high=standing.high, n=n)
+        wider = float(ndtri(0.5 + confidence / 2.0) / ndtri(0.5 + self.card.record.level / 2.0))
+        low, high = (value + wider * (nan_of(end) - value) for end in (check.low, check.high))
+        return Interval(value=value, low=low, high=high, n=n)
+
+
+def nan_of(value: float | None) -> float:
+    """A number of a record, in which what is not finite is None."""
+    return math.nan if value is None else value
+
+
+def paired_difference(before: Terms, after: Terms, confidence: float) -> Interval:
+    """The difference of two values over the samples that both have, with its interval; NaN with too few of them.
+
+    >>> gap = np.linspace(0.2, 0.6, 9)[:, None]
+    >>> found = paired_difference(Terms(gap, np.ones((9, 1))), Terms(gap - 0.1, np.ones((9, 1))), 0.95)
+    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3), found.n
+    (-0.1, -0.1, -0.1, 9)
+    """
+    both = np.isfinite(before.per_sample[0]) & np.isfinite(after.per_sample[0])
+    n, values, errors = int(both.sum()), list[float](), list[Array]()
+    for one in (before, after):
+        gap, room = (part[both] for part in one.per_sample)
+        size = float(room.mean()) if n else 0.0
+        if n < FEWEST or size < LEAST_ROOM:
+            return Interval(value=math.nan, low=math.nan, high=math.nan, n=n)
+        values.append(float(gap.mean()) / size)
+        errors.append(np.where(both[:, None], (one.gap - values[-1] * one.room) / size, np.nan))
+    moved = errors[1] - errors[0]
+    found = replace(after, gap=moved, room=np.ones_like(moved)).difference(0.0, confidence)
+    value = values[1] - values[0]
+    return Interval(value=value, low=value + found.low - found.value, high=value + found.high - found.value, n=n)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed from one card to another: every check that both have, and sentences about what differs in how they were made.
+
+    `level` is the confidence of each interval. Questions that were asked in `other_ways` are not compared.
+    """
+
+    before: Card
+    after: Card
+    rows: tuple[Change, ...]
+    level: float
+    same_samples: bool
+    other_ways: dict[str, str]
+
+    @property
+    def compared(self) -> list[Change]:
+        """The checks with an interval."""
+        return [one for one in self.rows if math.isfinite(one.low)]
+
+    def table(self) -> pd.DataFrame:
+        """One row per explainer, question and check."""
+        rows = [{**vars(one), "difference": one.difference, "worse": one.worse, "better": one.better} for one in self.rows]
+        return pd.DataFrame(rows)
+
+    def words(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """The words before and now, by explainer and question."""
+        said = [{(name, one.question): one.word for name, who in card.explainers.items() for one in who.answers} for card in self.cards]
+        return {key: (word, said[1][key]) for key, word in said[0].items() if key in said[1]}
+
+    @property
+    def cards(self) -> tuple[Card, Card]:
+        """Both cards, the older one first."""
+        return self.before, self.after
+
+    def moved(self, key: tuple[str, str]) -> tuple[list[Change], list[Change]]:
+        """The checks of an explainer and question that got worse and better."""
+        own = [one for one in self.rows if (one.explainer, one.question) == key]
+        return [one for one in own if one.worse], [one for one in own if one.better]
+
+    def verdict(self, key: tuple[str, str]) -> str:
+        """What became of an explainer on a question: "worse", "better", "word" if only the word differs, or "".
+
+        It is worse if some checks got worse and others better.
+        """
+        worse, better = self.moved(key)
+        words = self.words()[key]
+        sure = [Word.HOLDS, Word.SHORT]
+        if key[1] == QUESTIONS[0].key and set(words) == set(sure) and key[1] not in self.other_ways:
+            return "worse" if words[1] == Word.SHORT else "better"
+        return "worse" if worse else "better" if better else "word" if words[0] != words[1] else ""
+
+    def lines(self, verdict: str) -> list[str]:
+        """A sentence for every explainer and question with this verdict."""
+        return [self.sentence(key) for key in self.words() if self.verdict(key) == verdict]
+
+    def sentence(self, key: tuple[str, str]) -> str:
+        """What became of an explainer on a question: the words, and the checks that differ."""
+        (old, new), (worse, better) = self.words()[key], self.moved(key)
+        said = f"{key[0]}, {key[1]} ({f'{old}, as before' if old == new else f'{old} before, {new} now'})"
+        parts = [*map(str, worse), *([f"but better: {'; '.join(map(str, better))}"] if worse and better else map(str, better))]
+        return f"{said}: {'; '.join(parts)}." if parts else f"{said}."
+
+    def open_fall(self) -> Change | None:
+        """The check of which these samples leave the largest fall possible, among those that did not get worse."""
+        return min((one for one in self.compared if not one.worse and one.low < 0), key=lambda one: one.low, default=None)
+
+    def notes(self) -> Iterator[str]:
+        """Sentences about what differs in how the cards were made."""
+        records = [card.record for card in self.cards]
+        if self.other_ways:
+            parts = [f"{key} ({why})" for key, why in self.other_ways.items()]
+            yield (
+                f"The cards were made with other rules, so these questions are not compared: {listed(parts)}. Make both cards anew with "
+                "one version of veracity and the same data."
+            )
+        if not self.same_samples:
+            sizes = " and ".join(count(one.samples, "sample") for one in records)
+            yield (
+                f"The cards were made with other samples ({sizes}), or without their runs, so differences are not paired and only large "
+                "ones are seen. Pass the same inputs, seed and samples=... for both."
+            )
+        names = [set(card.explainers) for card in self.cards]
+        gone, new = (listed(sorted(one - other)) for one, other in (names, names[::-1]))
+        if gone or new:
+            parts = [f"only before: {gone}"] * bool(gone) + [f"only now: {new}"] * bool(new)
+            yield f"The cards have other explainers, and only those in both are compared ({'; '.join(parts)})."
+        if other := self.other_settings():
+            yield f"These explainers have other settings now, so that more than the model may have changed: {listed(other)}."
+
+    def other_settings(self) -> list[str]:
+        """The explainers whose settings differ."""
+        specs = [Side(card).results[MAPS].manifest["spec"].get("explainers") or {} for card in self.cards if Side(card).results]
+        return [name for name in specs[0] if name in specs[1] and specs[0][name] != specs[1][name]] if len(specs) == 2 else []
+
+    def __str__(self) -> str:
+        return "\n".join(self.text())
+
+    def text(self) -> Iterator[str]:
+        """The comparison in words."""
+        old, new = (card.record for card in self.cards)
+        paired = f"{count(new.samples, 'sample')}, the same in both" if self.same_samples else "other samples"
+        yield f"{self.after.path or 'now'} against {self.before.path or 'before'}: {paired}."
+        sure = f"with {100 * new.confidence:g} % confidence, everything called worse or better here is so"
+        yield f"{count(len(self.compared), 'comparison')}; {sure}."
+        yield from self.notes()
+        for verdict, title in (("worse", "Got worse beyond chance"), ("better", "Got better beyond chance")):
+            found = self.lines(verdict)
+            yield from ("", title if found else f"{title}: nothing.", *(f"- {one}" for one in found))
+        if found := self.lines("word"):
+            yield from ("", "Another word, but no difference beyond chance", *(f"- {one}" for one in found))
+        least = self.open_fall()
+        if least is not None:
+            yield from (
+                "",
+                f"What did not get worse beyond chance may still have: the largest fall that these samples leave possible is "
+                f"{number(-least.low, 2)} ({least.explainer}, {least.title}).",
+            )
+        if reasons := self.left_out():
+            yield from ("", *(f"Not compared: {one}." for one in reasons))
+        yield ""
+        sets = [listed(card.undominated) or "none" for card in self.cards]
+        yield f"Undominated before: {sets[0]}." if sets[0] != sets[1] else f"Undominated, before and now: {sets[0]}."
+        if sets[0] != sets[1]:
+            yield f"Undominated now: {sets[1]}."
+        if old.accuracy is not None and new.accuracy is not None:
+            yield f"The model is right on {100 * old.accuracy:.0f} % of the samples before, and on {100 * new.accuracy:.0f} % now."
+
+    def left_out(self) -> list[str]:
+        """Which checks cannot be compared, and why: each reason once."""
+        everybody = set(self.before.explainers) & set(self.after.explainers)
+        who: dict[tuple[str, str], set[str]] = {}
+        for one in self.rows:
+            if not math.isfinite(one.low) and one.question not in self.other_ways:
+                who.setdefault((one.why, one.title), set()).add(one.explainer)
+        reasons: dict[str, list[str]] = {}
+        for (why, title), names in who.items():
+            reasons.setdefault(why, []).append(title if names == everybody else f"{title} of {listed(sorted(names))}")
+        return [f"{listed(titles)} ({why})" for why, titles in reasons.items()]
+
+
+def changes(before: Card, after: Card, *, together: bool = True) -> Changes:
+    """Compare two cards; `together` corrects all comparisons, so that all of them are right at once with the cards' confidence."""
+    old, new = Side(before), Side(after)
+    other = other_ways(before, after)
+    keys = [key for key in new.checks if key[0] in before.explainers and key[2] not in BY_WORD and key[1] not in other]
+    gone = [key for key in old.checks if key[0] in after.explainers and key[2] not in BY_WORD and key[1] not in other and key not in keys]
+    valued = [key for key in keys if key in old.checks and None not in (old.checks[key].value, new.checks[key].value)]
+    confidence = min(before.record.confidence, after.record.confidence)
+    level = level_for(len(valued), confidence) if together else confidence
+    same = bool(old.data) and old.data == new.data and before.record.samples == after.record.samples
+    rows = [change(old, new, key, level, same) if key in valued else uncompared(old, new, key) for key in (*keys, *gone)]
+    return Changes(before, after, tuple(rows), level, same, other)
+
+
+def change(old: Side, new: Side, key: Key, level: float, same: bool) -> Change:
+    """One check that both cards have a value of."""
+    told: dict[str, Any] = dict(zip(("explainer", "question", "check", "title"), key, strict=True))
+    told |= {"before": nan_of(old.checks[key].value), "after": nan_of(new.checks[key].value)}
+    first, second = old.terms(key), new.terms(key)
+    if same and first is not None and second is not None and (first.gap.shape, first.crossed) == (second.gap.shape, second.crossed):
+        found = paired_difference(first, second, level)
+        why = "" if math.isfinite(found.low) else f"only {count(found.n, 'sample')} with a value in both"
+        return Change(**told, low=found.low, high=found.high, n=found.n, paired=True, why=why)
+    ends = apart(new.interval(key, level), old.interval(key, level))
+    n = min(old.checks[key].n, new.checks[key].n)
+    why = "" if math.isfinite(ends["low"]) else "one of the two has no interval"
+    return Change(**told, low=ends["low"], high=ends["high"], n=n, why=why)
+
+
+def uncompared(old: Side, new: Side, key: Key) -> Change:
+    """One check without a value in one of the cards, and why."""
+    told: dict[str, Any] = dict(zip(("explainer", "question", "check", "title"), key, strict=True))
+    found = [side.checks.get(key) for side in (old, new)]
+    missing = [
+        f"{when}: {'it is not asked' if one is None else one.why or 'it has no value'}"
+        for when, one in zip(("before", "now"), found, strict=True)
+        if one is None or one.value is None
+    ]
+    before, after = (math.nan if one is None else nan_of(one.value) for one in found)
+    same = len(missing) == 2 and missing[0].partition(": ")[2] == missing[1].partition(": ")[2]
+    why = missing[0].partition(": ")[2] if same else "; ".join(missing)
+    return Change(**told, before=before, after=after, why=why)
+
+
+def other_ways(before: Card, after: Card) -> dict[str, str]:
+    """The questions that the two cards ask in different ways, and what differs."""
+    old, new = before.record, after.record
+    rules = [{one.key: one.rule for one in record.questions} for record in (old, new)]
+    lines = [{key[1:3]: check.line for key, check in Side(card).checks.items()} for card in (before, after)]
+    found = {key: "another rule" for key, rule in rules[1].items() if rules[0].get(key) != rule}
+    found |= {key[0]: "another line" for key, line in lines[1].items() if lines[0].get(key, line) != line}
+    for key, name in SETTINGS.items():
+        sizes = [getattr(record, name) for record in (old, new)]
+        if None not in sizes and not math.isclose(*sizes, rel_tol=CLOSE):
+            found[key] = f"{name} {sizes[0]:g} before and {sizes[1]:g} now"
+    return found
