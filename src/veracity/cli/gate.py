@@ -1,9 +1,10 @@
-"""Requirements on a run. The worse end of an interval must meet them."""
+"""Requirements on a run. The worse end of an interval must meet them. What was found, for people, for GitHub, and as JUnit XML."""
 
 from __future__ import annotations
 
 import math
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import State
 
 RULE = re.compile(r"^\s*(?P<score>[A-Za-z_][\w@]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow."""
 ROUNDING = 1e-9
 HOLDS = {
     ">=": lambda value, bound: value >= bound - ROUNDING,
@@ -28,12 +31,45 @@ Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How many rows were judged, a line for each that did not hold, and one for each that rests on samples that are all equal."""
+class Case:
+    """One row that was judged: what was `asked` of `who`, why it does not hold, "" if it does, and what a reader should know anyway."""
 
-    count: int
-    failures: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    asked: str
+    who: str
+    failure: str = ""
+    note: str = ""
+
+    @property
+    def said(self) -> str:
+        """The failure or the note with whom it is about."""
+        return f"{self.who}: {self.failure or self.note}"
+
+    @property
+    def line(self) -> str:
+        """All of it in a line."""
+        return f"{self.asked} for {self.said}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All rows that were judged: how many, a line for each that did not hold, and one for each note."""
+
+    cases: tuple[Case, ...]
+
+    @property
+    def count(self) -> int:
+        """How many rows were judged."""
+        return len(self.cases)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """A line for each row that does not hold."""
+        return tuple(one.line for one in self.cases if one.failure)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A line for each row with a note."""
+        return tuple(one.line for one in self.cases if one.note and not one.failure)
 
 
 def judge(
@@ -48,40 +84,63 @@ def judge(
 
     `explainers` restricts scores of explanations; scores of models are always judged. A row without an interval, or without the end
     that counts, does not hold. If all samples are equal, the interval has no width: with `max_unseen`, the rule then holds only if at most
-    this share of the population may differ unseen.
+    this share of the population may differ unseen. A rule without a sign is a question of a card, whose word must be "holds".
     """
-    if max_unseen is not None and not 0.0 < max_unseen < 1.0:
-        raise SpecError(f"--max-unseen is a share between 0 and 1, such as 0.05, not {max_unseen:g}.")
+    check_share(max_unseen)
     own = [row for row in rows if not row["control"]]
     for column, names in (("explainer", explainers), ("model", models)):
         present = {row[column] for row in own} - {""}
         for name in names:
             if name not in present:
                 raise unknown(f"{column} of this run", name, present)
-    count, failures, notes = 0, [], []
+    cases = []
     for rule in rules:
+        asked = rule.strip()
+        said = [row for row in own if "word" in row and row["score"] == asked]
+        cases += [
+            Case(asked, who_of(row), "" if row["word"] == "holds" else f"{row['word']}. {row['sentence']}")
+            for row in said
+            if (not explainers or row["explainer"] in explainers) and (not models or row["model"] in models)
+        ]
+        if said:
+            continue
         score, sign, bound = parse_rule(rule)
-        mine = [row for row in own if row["score"] == score]
+        mine = [row for row in own if row["score"] == score and "word" not in row]
         if not mine:
-            raise unknown("score of this run", score, {row["score"] for row in rows})
+            raise unknown("score of this run", score, {row["score"] for row in rows if "word" not in row})
         end = "low" if sign.startswith(">") else "high"
         for row in mine:
             if (explainers and row["explainer"] not in (*explainers, "")) or (models and row["model"] not in models):
                 continue
-            count += 1
-            who = " / ".join(part for part in (row.get("audit", ""), row["model"], row["explainer"]) if part)
             equal = math.isfinite(row["unseen"])
-            share = percentage(row["unseen"]) if equal else ""
-            told = f"all {row['n']} samples are equal; up to {share} of the population may differ unseen"
-            reason = reason_against(row, end, sign, bound)
-            if not reason and equal and max_unseen is not None and row["unseen"] > max_unseen:
-                needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-max_unseen))
-                reason = f"{told}, more than {100 * max_unseen:g} %; {needed} equal samples are needed"
-            if reason:
-                failures.append(f"{score}{sign}{bound:g} for {who}: {reason}")
-            elif equal:
-                notes.append(f"{score} for {who}: {told}")
-    return Verdict(count, tuple(failures), tuple(notes))
+            told = equal_text(row["n"], row["unseen"]) if equal else ""
+            reason = reason_against(row, end, sign, bound) or too_much_unseen(row["n"], row["unseen"], max_unseen, confidence)
+            cases.append(Case(f"{score}{sign}{bound:g}", who_of(row), reason, told))
+    return Verdict(tuple(cases))
+
+
+def who_of(row: Row) -> str:
+    """Whom a row is about."""
+    return " / ".join(part for part in (row.get("audit", ""), row["model"], row["explainer"]) if part)
+
+
+def check_share(max_unseen: float | None) -> None:
+    """Raise if --max-unseen is no share."""
+    if max_unseen is not None and not 0.0 < max_unseen < 1.0:
+        raise SpecError(f"--max-unseen is a share between 0 and 1, such as 0.05, not {max_unseen:g}.")
+
+
+def equal_text(n: int, unseen: float) -> str:
+    """What samples that are all equal leave open."""
+    return f"all {n} samples are equal; up to {percentage(unseen)} of the population may differ unseen"
+
+
+def too_much_unseen(n: int, unseen: float, most: float | None, confidence: float) -> str:
+    """Why samples that are all equal are too few; "" if they are not."""
+    if most is None or not unseen > most:
+        return ""
+    needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-most))
+    return f"{equal_text(n, unseen)}, more than {100 * most:g} %; {needed} equal samples are needed"
 
 
 def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
@@ -102,13 +161,26 @@ def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
     table = result.table() if isinstance(result, Result) else result.requirements()
     units = {(name, score) for name, run in runs.items() for score in run.manifest["score_specs"] if run.in_map_units(score)}
     rows = [{**row, "in_map_units": (row.get("audit", ""), row["score"]) in units} for row in table.to_dict("records")]
+    if getattr(result, "kind", None) is Kind.CARD:
+        about = {"model": result.record.model, "control": False, "in_map_units": False}
+        said = result.table().rename(columns={"question": "score"}).to_dict("records")
+        rows += [{**about, **{str(name): value for name, value in row.items()}} for row in said]
     confidence = result.manifest["spec"].get("confidence", 0.95) if isinstance(result, Result) else result.confidence
     return rows, float(confidence)
 
 
+def check_questions(rows: Sequence[Row], rules: Sequence[str]) -> None:
+    """Refuse a rule without a sign that is no question of a card."""
+    words = {row["score"] for row in rows if "word" in row}
+    for rule in rules:
+        if words and rule.strip().isidentifier() and rule.strip() not in words:
+            raise unknown("question of a card", rule.strip(), words)
+
+
 def check_units(rows: Sequence[Row], rules: Sequence[str], explainers: Sequence[str]) -> None:
     """Refuse one bound for several explainers by a score in the map's own units."""
-    for score in dict.fromkeys(parse_rule(rule)[0] for rule in rules):
+    words = {row["score"] for row in rows if "word" in row}
+    for score in dict.fromkeys(parse_rule(rule)[0] for rule in rules if rule.strip() not in words):
         measured = {row["explainer"] for row in rows if row["score"] == score and row["in_map_units"] and not row["control"]} - {""}
         chosen = measured & set(explainers) if explainers else measured
         if len(chosen) > 1:
@@ -148,3 +220,40 @@ def parse_rule(rule: str) -> tuple[str, str, float]:
         if match := RULE.match(rule):
             return match["score"], match["sign"], float(match["bound"])
     raise SpecError(f"A requirement is written like equivariance>=0.9, not '{rule}'.")
+
+
+def github_line(level: str, title: str, message: str) -> str:
+    """An annotation of a GitHub workflow, one line.
+
+    >>> github_line("error", "gate: a>=1, b", "50 % of\nall")
+    '::error title=gate%3A a>=1%2C b::50 %25 of%0Aall'
+    """
+
+    def escaped(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    return f"::{level} title={escaped(title).replace(':', '%3A').replace(',', '%2C')}::{escaped(message)}"
+
+
+def junit(verdict: Verdict) -> str:
+    """The verdict as JUnit XML: a test case for each row that was judged."""
+    numbers = {"tests": str(verdict.count), "failures": str(len(verdict.failures)), "errors": "0", "skipped": "0"}
+    suites = ElementTree.Element("testsuites", {"name": "veracity gate", **numbers})
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "veracity gate", **numbers})
+    for case in verdict.cases:
+        element = ElementTree.SubElement(suite, "testcase", classname=printable(case.who), name=printable(case.asked), time="0")
+        if case.failure:
+            ElementTree.SubElement(element, "failure", message=printable(case.failure)).text = printable(case.said)
+        elif case.note:
+            ElementTree.SubElement(element, "system-out").text = printable(case.said)
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
+
+
+def printable(text: str) -> str:
+    """A text with a question mark for each character that XML does not allow.
+
+    >>> printable("a\x00b")
+    'a?b'
+    """
+    return NOT_XML.sub("?", text)

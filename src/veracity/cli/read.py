@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.core.errors import InputError, SpecError, StoreError, VeracityError
 
 if TYPE_CHECKING:
     from veracity.recipe import RecipeResult
-    from veracity.results import Result
 
 Folder = typer.Argument(help="A folder that a command wrote.")
 
@@ -153,44 +152,91 @@ def join(folder: str = Folder) -> None:
         raise typer.Exit(1)
 
 
+class GateFormat(StrEnum):
+    """How to print what a gate found."""
+
+    TEXT = "text"
+    GITHUB = "github"
+    JUNIT = "junit"
+
+
 def gate(
     folder: str = Folder,
     require: list[str] = typer.Option(
-        ...,
-        help='Such as "equivariance>=0.9"; of orbits "gap<=0.1", of a meta-evaluation "mc>=0.6", of a degradation check "slope<=0" or '
-        '"p_adjusted<=0.05", of a distance check "trend>=0.9", of a scan "invariance>=0.99"; may be repeated.',
+        [],
+        help='Such as "equivariance>=0.9"; of a card "faithful", "deletion>=0.1"; of orbits "gap<=0.1", of a meta-evaluation "mc>=0.6", of '
+        'a degradation check "slope<=0" or "p_adjusted<=0.05", of a distance check "trend>=0.9", of a scan "invariance>=0.99"; may be '
+        "repeated.",
     ),
     explainer: list[str] = typer.Option([], help="Only these explainers (of a study, tests); may be repeated."),
     model: list[str] = typer.Option([], help="Only these models (of a study, scores, distances or symmetries); may be repeated."),
     max_unseen: float | None = typer.Option(
         None, help="Where all samples are equal, the largest share of the population that may differ unseen, such as 0.05."
     ),
+    baseline: str | None = typer.Option(
+        None, help="An audit or a card of the last release on the same samples: nothing may be worse than there by more than --margin."
+    ),
+    margin: float | None = typer.Option(None, help="The largest loss against --baseline that you accept, such as 0.02."),
+    score: list[str] = typer.Option([], help="With --baseline, only these scores (of a card, checks); may be repeated."),
+    format: GateFormat = typer.Option(GateFormat.TEXT, help="github: annotations of a workflow; junit: XML for any other CI."),
 ) -> None:
-    """Exit 1 unless every row holds every requirement at the worse end of its interval."""
-    from veracity.cli.gate import check_units, judge
+    """Exit 1 unless every row holds every requirement at the worse end of its interval, and none is worse than --baseline."""
+    from veracity.cli.gate import Case, Verdict, check_questions, check_units, github_line, judge, junit
     from veracity.cli.summary import summary_of
 
-    found = summary_of(folder)
-    check_units(found.requirements, require, explainer)
-    verdict = judge(found.requirements, require, explainer, model, max_unseen, found.confidence)
-    for line in verdict.notes:
-        typer.echo(f"note: {line}")
-    for line in verdict.failures:
-        typer.echo(f"not held: {line}", err=True)
+    try:
+        if baseline is None and (margin is not None or score):
+            raise SpecError("--margin and --score compare with an earlier run: add --baseline RUN.")
+        if not require and baseline is None:
+            raise SpecError('A gate needs something to judge: add --require "equivariance>=0.9", or --baseline RUN --margin 0.02.')
+        cases: list[Case] = []
+        if require:
+            found = summary_of(folder)
+            check_questions(found.requirements, require)
+            check_units(found.requirements, require, explainer)
+            cases += judge(found.requirements, require, explainer, model, max_unseen, found.confidence).cases
+        if baseline is not None:
+            from veracity.cli.baseline import not_worse
+
+            cases += not_worse(folder, baseline, margin, explainer, model, score, max_unseen)
+    except VeracityError as error:
+        if format is GateFormat.GITHUB:
+            typer.echo(github_line("error", "veracity gate", str(error)))
+        raise
+    verdict = Verdict(tuple(cases))
+    asked = [*require, *([f"not worse than {baseline} by more than {margin:g}"] if margin is not None else [])]
+    if format is GateFormat.JUNIT:
+        typer.echo(junit(verdict), nl=False)
+    else:
+        for line in verdict.notes:
+            typer.echo(f"note: {line}")
+        for case in verdict.cases:
+            if case.failure and format is GateFormat.GITHUB:
+                typer.echo(github_line("error", f"veracity: {case.asked}", case.said))
+            elif case.failure:
+                typer.echo(f"not held: {case.line}", err=True)
     if verdict.failures:
         raise typer.Exit(1)
-    typer.echo(f"held: {', '.join(require)} ({verdict.count} judged)")
+    if format is not GateFormat.JUNIT:
+        typer.echo(f"held: {', '.join(asked)} ({verdict.count} judged)")
 
 
 def diff(
     first: str = typer.Argument(metavar="A", help="A folder."), second: str = typer.Argument(metavar="B", help="Another one.")
 ) -> None:
-    """Compare two audits, or several with several, row by row: B minus A, paired by sample where the data are the same."""
+    """Compare two audits, or several with several, row by row: B minus A, paired by sample where the data are the same.
+
+    Of two cards, say what got worse and better beyond chance from A to B.
+    """
+    from veracity.cli.baseline import audits, both_cards
     from veracity.cli.summary import print_page
     from veracity.cli.tables import comparison
     from veracity.results import compared
 
-    runs = [audits(first), audits(second)]
+    if cards := both_cards(first, second):
+        typer.echo(str(cards[1].changes_since(cards[0])))
+        return
+    runs = [audits(first, "veracity diff"), audits(second, "veracity diff")]
     names = [name for name in runs[0] if name in runs[1]]
     if not names:
         raise InputError(f"{first} and {second} have no audit in common: {', '.join(runs[0])} and {', '.join(runs[1])}.")
@@ -198,22 +244,6 @@ def diff(
         before, after = (run[name] for run in runs)
         folds = bool(before.manifest.get("folds") or after.manifest.get("folds"))
         print_page(comparison(compared(before, after), f"{second} minus {first}{f', {name}' if name else ''}", folds=folds))
-
-
-def audits(folder: str) -> dict[str, Result]:
-    """The audits of a folder by name, one alone without a name; raises on a folder that holds something else."""
-    from veracity.engine.store import RunFolder
-    from veracity.engine.store.manifest import Kind
-    from veracity.studies.result import load
-
-    kind = Kind(RunFolder(folder).manifest(None)["kind"])
-    if kind not in (Kind.AUDIT, Kind.AUDITS):
-        raise SpecError(
-            f"{folder} holds {kind.words}, and 'veracity diff' compares audits sample by sample: print both folders with 'veracity show "
-            "FOLDER --format csv' and compare the tables."
-        )
-    found = load(folder)
-    return {"": found} if kind is Kind.AUDIT else dict(found.results)
 
 
 def interface(
