@@ -3,7 +3,7 @@
 The value of a check is v = mean gap / mean room. If both cards have the same samples, the difference is paired: to first order its error
 is the mean over samples of u_after - u_before with u = (gap - v room) / mean room, so that its interval is that of any mean over samples,
 crossed where all samples share the draws. Otherwise the ends are those of two independent estimates. All comparisons are corrected
-together (Bonferroni). Of question 0 only the words count, as for dominance.
+together (Bonferroni), and differences up to the card's margin count as none. Of question 0 only the words count, as for dominance.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ SETTINGS = {"calm": "noise", "robust": "radius"}
 class Change:
     """One check of one explainer in two cards: after - before, in shares of the way from the reference to the ideal.
 
-    The ends are NaN if there is no interval; `why` then says why the two cannot be compared.
+    The ends are NaN if there is no interval; `why` then says why the two cannot be compared. Differences up to the `margin` of the card
+    count as none, even if chance cannot explain them.
     """
 
     explainer: str
@@ -66,6 +67,7 @@ class Change:
     n: int = 0
     paired: bool = False
     why: str = ""
+    margin: float = 0.0
 
     @property
     def difference(self) -> float:
@@ -74,13 +76,18 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Whether it got worse beyond chance."""
-        return self.high < 0.0
+        """Whether it got worse beyond chance, and by more than the margin."""
+        return self.high < 0.0 and self.difference < -self.margin
 
     @property
     def better(self) -> bool:
-        """Whether it got better beyond chance."""
-        return self.low > 0.0
+        """Whether it got better beyond chance, and by more than the margin."""
+        return self.low > 0.0 and self.difference > self.margin
+
+    @property
+    def small(self) -> bool:
+        """Whether it differs beyond chance, but not by more than the margin."""
+        return (self.high < 0.0 or self.low > 0.0) and not (self.worse or self.better)
 
     def __str__(self) -> str:
         ends = "the same on every sample" if self.low == self.high else f"a change of {interval(self.low, self.high, 2)}"
@@ -309,7 +316,13 @@ class Changes:
             found = self.lines(verdict)
             yield from ("", title if found else f"{title}: nothing.", *(f"- {one}" for one in found))
         if found := self.lines("word"):
-            yield from ("", "Another word, but no difference beyond chance", *(f"- {one}" for one in found))
+            yield from ("", "Another word, but no such difference", *(f"- {one}" for one in found))
+        if small := [one for one in self.rows if one.small]:
+            verb = "differs" if len(small) == 1 else "differ"
+            yield from (
+                "",
+                f"{count(len(small), 'check')} {verb} beyond chance, but by at most {new.margin:g}, which the cards count as none.",
+            )
         least = self.open_fall()
         if least is not None:
             yield from (
@@ -357,7 +370,7 @@ def changes(before: Card, after: Card, *, together: bool = True) -> Changes:
 def change(old: Side, new: Side, key: Key, level: float, same: bool) -> Change:
     """One check that both cards have a value of."""
     told: dict[str, Any] = dict(zip(("explainer", "question", "check", "title"), key, strict=True))
-    told |= {"before": nan_of(old.checks[key].value), "after": nan_of(new.checks[key].value)}
+    told |= {"before": nan_of(old.checks[key].value), "after": nan_of(new.checks[key].value), "margin": new.card.record.margin}
     first, second = old.terms(key), new.terms(key)
     if same and first is not None and second is not None and (first.gap.shape, first.crossed) == (second.gap.shape, second.crossed):
         found = paired_difference(first, second, level)
