@@ -125,7 +125,7 @@ def judged(row: Row, margin: float, max_unseen: float | None) -> Case:
         lost = number(-row["low"])
         sure = row["high"] < -margin
         verb = f"it is worse by at least {number(-row['high'])}" if sure else f"a loss of up to {lost} cannot be excluded"
-        return Case(asked, who, failure=f"{values}; {verb}, and the margin is {margin:g}{'' if sure else ': take more samples'}")
+        return Case(asked, who, failure=f"{values}; {verb}, and the margin is {margin:g}")
     equal = math.isfinite(row["unseen"])
     reason = too_much_unseen(row["n"], row["unseen"], max_unseen, row["confidence"])
     return Case(asked, who, reason, f"{values}; {equal_text(row['n'], row['unseen'])}" if equal else "")
