@@ -21,7 +21,8 @@ def main() -> None:
                 room = draw.uniform(0.3, 1.7, n)
                 before = level * room + draw.normal(0, 0.1, n)
                 after = before + CHANGE * room + draw.normal(0, 0.1, n)
-                found = paired_difference(*(Terms(gap[:, None], room[:, None]) for gap in (before, after)), 0.95)
+                old, new = (Terms(gap[:, None], room[:, None]) for gap in (before, after))
+                found = paired_difference(old, new, 0.95)
                 covered += found.low <= CHANGE <= found.high
                 above += found.low > CHANGE
             print(f"{n:7}  {kind:9}  {100 * covered / PAIRS:6.2f} %  {100 * above / PAIRS:.2f} %")
