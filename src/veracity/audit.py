@@ -89,6 +89,7 @@ from veracity.inputs import DatasetInputs, split_labels
 from veracity.inputs.labels import Split
 from veracity.inputs.several import required_names
 from veracity.inputs.truth import BoxMasks
+from veracity.inputs.units import Groups, Units, as_groups, as_units, without_column
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
 
@@ -189,7 +190,8 @@ def closing_data(method: F) -> F:
     return cast(F, inside)
 
 
-RESOLVED = ("models", "inputs", "targets", "truth", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
+DATA = ("models", "inputs", "targets", "truth", "units", "by")
+RESOLVED = (*DATA, "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
 """Settings that `resolve` checks."""
 
 
@@ -223,6 +225,10 @@ class Audit:
                  the shape of the inputs, or without channels; samples with None in a list, or with an empty mask, are undefined;
                  or veracity.inputs.Boxes of images, or veracity.inputs.RelevantFeatures of a table;
                  of EdgeInputs, NodeInputs and TextInputs a list with one True or False for each edge, node, or word of a sample
+    units        which samples belong together, such as the images of a patient: one label per sample, {"patient": labels}, or the name of a
+                 column of the table of inputs. Intervals, differences and gates are then about other units; values stay the same
+    by           subgroups for `result.table(by=...)` and for a card: one label per sample, {"sex": labels, ...}, or the name of a column;
+                 samples with None are in no group
     precision    "float32", or "tf32" for products and convolutions on a GPU: faster, coarser, and checked on 16 samples in float32
     outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
                  not be recognised by themselves
@@ -245,6 +251,8 @@ class Audit:
     checkpoints: Mapping[str, Sequence[Any]] | None = None
     outputs: str | None = None
     truth: Any = None
+    units: Any = None
+    by: Any = None
     precision: str = "float32"
     seed: Whole = 0
     confidence: Inside = 0.95
@@ -267,7 +275,7 @@ class Audit:
         """The inputs, apart from the labels that they may hold."""
         needed = [required_names(model) for model in self.modules.values() if isinstance(model, nn.Module)]
         names = {name for one in needed if len(one) > 1 for name in one}  # a single input has any name
-        return split_labels(self.inputs, names, known=self.targets is not None)
+        return split_labels(without_column(self.inputs, self.units), names, known=self.targets is not None)
 
     def split_quietly(self) -> None:
         """Take the labels from the inputs without a note, which the run said that began the folder."""
@@ -293,6 +301,21 @@ class Audit:
     def masks(self) -> Tensor | BoxMasks | None:
         """The ground truth as booleans (samples, ...), with the axes of a sample; None if there is none."""
         return as_truth(of_own_lengths(self.truth, self.data), self.data.shape, self.data.size(), lambda: features_of(self.data))
+
+    @cached_property
+    def grouping(self) -> Units | None:
+        """Which samples belong together; None if each stands alone."""
+        return as_units(self.units, self.data.size(), self.inputs)
+
+    @cached_property
+    def subgroups(self) -> tuple[Groups, ...]:
+        """The subgroups of the samples, by name."""
+        return as_groups(self.by, self.data.size(), self.inputs)
+
+    def people(self, rows: Any = slice(None)) -> dict[str, Any]:
+        """The units and subgroups of some samples, as settings of an audit of these samples."""
+        units = self.grouping
+        return {"units": None if units is None else units.take(rows), "by": tuple(one.take(rows) for one in self.subgroups) or None}
 
     @property
     def late_labels(self) -> bool:
@@ -450,6 +473,7 @@ class Audit:
         given: dict[str, Any] = {"explainers": self.explainers, "scores": self.scores, "symmetry": self.symmetry is not None}
         choice = choose(self.modules, self.data, **given, seed=self.seed, target=as_target(self.target))
         changes: dict[str, Any] = {"models": self.modules, "inputs": self.data, "explainers": choice.explainers, "scores": choice.scores}
+        changes |= self.people(slice(None) if choice.rows is None else choice.rows)
         if not self.late_labels:
             changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
@@ -550,12 +574,13 @@ class Audit:
         some = max(64, min(FEW, FEW_BYTES // row))
         if self.data.size() <= 2 * some or any(isinstance(model, CrossTrained) for model in self.modules.values()):
             return self
-        masks = None if self.masks is None else SelectedMasks(self.masks[:some])
+        masks, people = None if self.masks is None else SelectedMasks(self.masks[:some]), self.people(slice(some))
         if isinstance(self.data, DatasetInputs):
             values, labels = self.data.first(some)
             given = labels if self.targets is None else self.labels_of_first(some)
-            return replace(self, models=self.modules, inputs=values, targets=given, truth=masks)
-        return replace(self, models=self.modules, inputs=FirstSamples(self.data, some), targets=self.labels_of_first(some), truth=masks)
+            return replace(self, models=self.modules, inputs=values, targets=given, truth=masks, **people)
+        first = FirstSamples(self.data, some)
+        return replace(self, models=self.modules, inputs=first, targets=self.labels_of_first(some), truth=masks, **people)
 
     def labels_of_first(self, count: int) -> Any:
         """The targets of the first samples, as a user would give them."""
@@ -638,8 +663,9 @@ class Audit:
         if self.precision != "float32":
             check_resolution(jobs, inputs)
         notes += [] if rehearsal else readings + reader_notes(problem, jobs) + accuracy_notes(records)
+        people: dict[str, Any] = {"units": self.grouping, "groups": self.subgroups}
         return AuditPlan(
-            self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records, labels=labels, measured=measured
+            self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records, labels=labels, measured=measured, **people
         )
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
@@ -650,7 +676,7 @@ class Audit:
             if value is not None:
                 as_whole(value, what, least=1)
         models, inputs = self.modules, self.data
-        labels = None if self.late_labels else self.labels
+        labels, _ = None if self.late_labels else self.labels, (self.grouping, self.subgroups)
         reference = as_reference(self.reference, inputs)
         training = as_training(self.training, self.concepts, class_names(models), inputs)
         features = features_of(inputs, usual_rows(training, inputs) if reference is None else reference)

@@ -225,7 +225,7 @@ def on_rows(audit: Audit, rows: Tensor) -> Audit:
         inputs = data.take(rows).values
     labels = audit.labels
     targets = None if labels is None else named_labels(labels[rows.to(labels.device)], class_names(audit.modules))
-    return replace(audit, models=audit.modules, inputs=inputs, targets=targets)
+    return replace(audit, models=audit.modules, inputs=inputs, targets=targets, **audit.people(rows))
 
 
 def given(audit: Audit) -> dict[str, Explainer]:

@@ -31,6 +31,7 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.versions import versions
 from veracity.explain import bound_inside
+from veracity.inputs.units import Groups, Units
 from veracity.scores import SymmetryScore
 from veracity.scores.faithfulness.masked import MaskingScore
 from veracity.scores.robustness import Misinterpretation, SearchScore
@@ -186,6 +187,8 @@ class AuditPlan:
     meanings: tuple[dict[str, Any], ...] = ()
     measured: Mapping[str, int] = field(default_factory=dict)
     """Rows per call that were measured, by `rows_key`."""
+    units: Units | None = None
+    groups: tuple[Groups, ...] = ()
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
@@ -207,7 +210,9 @@ class AuditPlan:
             | ({"hashes": self.hashes()} if is_streamed(problem.inputs) else {})
             | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {})
             | ({"words": words, "unit": getattr(whole(problem.inputs), "unit", "word")} if words else {})
-            | ({"parts": parts} if parts else {}),
+            | ({"parts": parts} if parts else {})
+            | ({"units": self.units.record(problem.inputs.size())} if self.units is not None else {})
+            | ({"groups": [one.record(problem.inputs.size()) for one in self.groups]} if self.groups else {}),
             "models": {name: self.about(name) for name in self.accuracies},
             **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,

@@ -29,7 +29,7 @@ from veracity.report.section import Section, section
 from veracity.report.stability import crosstraining
 from veracity.report.wording import listing, name, piece, say, sentences, where, word_of
 from veracity.results import Result, Row
-from veracity.results.words import Assumed, cost
+from veracity.results.words import Assumed, cost, of_units
 from veracity.scores.symmetry import PAPER as SYMMETRY
 
 MANY = 3
@@ -137,7 +137,7 @@ def keyfacts(rows: Sequence[Row], manifest: Mapping[str, Any], models: Sequence[
     explainers, controls = (len({row.explainer for row in rows if row.explainer and row.control is kind}) for kind in (False, True))
     found = [
         ("Symmetry", str(manifest.get("symmetry") or "")),
-        ("Samples", samples_in_words(data) if "samples" in data else ""),
+        ("Samples", ", of ".join(filter(None, (samples_in_words(data), of_units(data)))) if "samples" in data else ""),
         ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.searched and not row.pooled)),
         ("Evaluations", f"{total:,}" if (total := sum(row.evaluations for row in rows if row.searched)) else ""),
         ("Models", count(len(models), "model")),

@@ -18,9 +18,11 @@ from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.differences import Difference, crossed_differences, equal_status, mean_differences
 from veracity.statistics.intervals import Interval, unseen_share, welch_interval
 from veracity.statistics.means import Estimate
+from veracity.statistics.units import Codes, independent
 
 Array = NDArray[np.float64]
 Ends = Interval | Estimate
+Rows = NDArray[np.int64] | NDArray[np.bool_]
 NOTHING = dict.fromkeys(("before", "after", "difference", "low", "high", "unseen"), math.nan)
 UNBOUNDED = {"before_bound": False, "after_bound": False, "bound": ""}
 
@@ -71,31 +73,44 @@ def versus(one: Series, other: Series, same: bool, confidence: float, centre: st
     if same:
         _, here, there = np.intersect1d(one.samples, other.samples, return_indices=True)
     before, after = one.per_sample[here], other.per_sample[there]
+    units = units_of(other, there, one, here, same)
     if centre == "median":
-        return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence)}
+        return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence, units)}
     means = {"before": mean(before), "after": mean(after)}
     if any(not part.sampling.nested and not part.sampling.exhaustive for part in (one, other)):
         tables = [part.values[rows] if plain else part.per_sample[rows][:, None] for part, rows in ((other, there), (one, here))]
         if same and tables[0].shape == tables[1].shape:
-            (row,) = crossed_differences({"after": tables[0], "before": tables[1]}, confidence)
+            (row,) = crossed_differences({"after": tables[0], "before": tables[1]}, confidence, units=units[1])
             return {**found, **means, **difference(row)}
-        new, old = (crossed_interval(table, confidence) for table in tables)
+        new, old = (crossed_interval(table, confidence, units=codes) for table, codes in zip(tables, units, strict=True))
         return {**found, **means, **apart(new, old)}
     if same:
-        (row,) = mean_differences({"after": after, "before": before}, confidence)
+        (row,) = mean_differences({"after": after, "before": before}, confidence, units=units[1])
         return {**found, **means, **difference(row)}
-    gap = welch_interval(after, before, confidence)
+    gap = welch_interval(after, before, confidence, units=units)
     numbers: dict[str, Any] = {"difference": gap.value, "low": gap.low, "high": gap.high, "status": "ok", "unseen": math.nan}
     if math.isnan(gap.low):
         numbers["status"] = "too few"
     elif gap.low == gap.high:
-        numbers |= {"status": equal_status(gap.value, 0.0), "unseen": unseen_share(gap.n, confidence)}
+        numbers |= {"status": equal_status(gap.value, 0.0), "unseen": unseen_share(fewest(after, before, units), confidence)}
     return {**found, **means, **numbers}
+
+
+def units_of(new: Series, there: Rows, old: Series, here: Rows, same: bool) -> tuple[Codes | None, Codes | None]:
+    """The units of the samples of both runs; of the same samples those that either run knows."""
+    after, before = (None if one.units is None else one.units[rows] for one, rows in ((new, there), (old, here)))
+    known = before if after is None else after
+    return (known, known) if same else (after, before)
 
 
 def difference(row: Difference) -> dict[str, Any]:
     """A paired difference as columns."""
     return {"difference": row.difference, "low": row.low, "high": row.high, "status": row.status, "unseen": row.unseen}
+
+
+def fewest(after: Array, before: Array, units: tuple[Codes | None, Codes | None]) -> int:
+    """The number of independent samples of the smaller of two groups."""
+    return min(independent(np.isfinite(values), codes) for values, codes in zip((after, before), units, strict=True))
 
 
 def apart(new: Ends, old: Ends) -> dict[str, Any]:
@@ -116,15 +131,25 @@ def versus_pooled(score: PooledScore, one: Series, other: Series, same: bool, co
         name: pooled.select_samples(part.measured, np.isin(part.samples, here) if same else np.ones(len(part.samples), dtype=np.bool_))
         for name, part in parts.items()
     }
-    old, new = (pooled.pooled_estimate(score, measured[name], one.bounds, confidence).estimate for name in ("before", "after"))
+    rows = [np.isin(part.samples, here) if same else np.ones(len(part.samples), dtype=np.bool_) for part in (other, one)]
+    units = dict(zip(("after", "before"), units_of(other, rows[0], one, rows[1], same), strict=True))
+    old, new = (
+        pooled.pooled_estimate(score, measured[name], one.bounds, confidence, units=units[name]).estimate for name in ("before", "after")
+    )
     means = {"before": old.value, "after": new.value}
     if same:
-        return {**names, **means, **difference(pooled.pooled_differences(score, measured, confidence)[0])}
+        return {**names, **means, **difference(pooled.pooled_differences(score, measured, confidence, units=units["before"])[0])}
     return {**names, **means, **apart(new, old)}
 
 
 def versus_medians(
-    before: Array, after: Array, below: NDArray[np.bool_], beneath: NDArray[np.bool_], same: bool, confidence: float
+    before: Array,
+    after: Array,
+    below: NDArray[np.bool_],
+    beneath: NDArray[np.bool_],
+    same: bool,
+    confidence: float,
+    units: tuple[Codes | None, Codes | None] = (None, None),
 ) -> dict[str, Any]:
     """The medians before and after, of values of which some are censored, and their difference."""
     old, new = (
@@ -132,9 +157,9 @@ def versus_medians(
     )
     values, known = {"after": after, "before": before}, {"after": beneath, "before": below}
     gap = (
-        medians.median_differences(values, known, confidence)[0]
+        medians.median_differences(values, known, confidence, units=units[0])[0]
         if same
-        else medians.independent_median_difference(values, known, confidence)
+        else medians.independent_median_difference(values, known, confidence, units=units)
     )
     return {
         "before": old.value,

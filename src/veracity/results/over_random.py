@@ -13,6 +13,7 @@ from veracity.results.series import Series, fitted_control, null_of
 from veracity.statistics.crossed import crossed_variance
 from veracity.statistics.intervals import Interval, t_interval
 from veracity.statistics.ratios import ratio_interval
+from veracity.statistics.units import Codes, unit_values
 
 if TYPE_CHECKING:
     from veracity.results.run import Result
@@ -62,7 +63,8 @@ def compare(one: Series, other: Series, result: Result) -> dict[str, Any]:
     tables = [series.values if plain else series.per_sample[:, None] for series in (one, other)]
     chosen = [table[np.isin(series.samples, shared)] for table, series in zip(tables, (one, other), strict=True)]
     shares = [plain and not series.sampling.nested for series in (one, other)]
-    difference, ratio, means = differing(*chosen, crossed=(shares[0], shares[1]), confidence=result.confidence)
+    units = None if one.units is None else one.units[np.isin(one.samples, shared)]
+    difference, ratio, means = differing(*chosen, crossed=(shares[0], shares[1]), confidence=result.confidence, units=units)
     largest = max((float(np.nanmax(np.abs(table))) for table in chosen if np.isfinite(table).any()), default=0.0)
     problem = no_percentage(means[1], ratio, largest)
     ratios = np.full(3, np.nan) if problem else np.array([ratio.value, ratio.low, ratio.high])
@@ -96,13 +98,13 @@ def no_percentage(random: float, ratio: Interval, largest: float) -> str:
 
 
 def differing(
-    a: Array, b: Array, *, crossed: tuple[bool, bool] = (False, False), confidence: float = 0.95
+    a: Array, b: Array, *, crossed: tuple[bool, bool] = (False, False), confidence: float = 0.95, units: Codes | None = None
 ) -> tuple[Interval, Interval, tuple[float, float]]:
     """The difference a - b and the ratio a / b of two means over the same samples (samples, draws), and both means.
 
     Draws that are `crossed` are shared by all samples, and add a variance that more samples do not average out. If those of both are,
     they are the same draws, whose effect on both cancels: the variance of the difference is that of a - b, and
-    cov(a, b) = (var(a) + var(b) - var(a - b)) / 2.
+    cov(a, b) = (var(a) + var(b) - var(a - b)) / 2. With `units` (samples,), samples of one unit belong together.
 
     >>> difference, ratio, _ = differing(np.array([[3.0], [4.0], [5.0]]), np.array([[1.0], [2.0], [3.0]]))
     >>> difference.value, difference.low, ratio.value, ratio.high
@@ -113,10 +115,12 @@ def differing(
         return no_interval(np.nan, 0), no_interval(np.nan, 0), (np.nan, np.nan)
     first, second = (np.nanmean(table, axis=1) for table in (a, b))
     means = float(first.mean()), float(second.mean())
-    if n < 2:
+    if units is not None:
+        first, second, a, b = (unit_values(table, units) for table in (first, second, a, b))
+    if (size := len(first)) < 2:
         return no_interval(means[0] - means[1], n), no_interval(means[0] / means[1] if means[1] else np.nan, n), means
-    spread = np.cov(first, second) / n
-    parts, freedom = np.array([spread[0, 0], spread[1, 1]]), np.array([n - 1.0, n - 1.0])
+    spread = np.cov(first, second) / size
+    parts, freedom = np.array([spread[0, 0], spread[1, 1]]), np.array([size - 1.0, size - 1.0])
     for place, (table, shared) in enumerate(zip((a, b), crossed, strict=True)):
         if shared and not np.isnan(found := crossed_variance(table))[0]:
             parts[place], freedom[place] = found

@@ -42,7 +42,7 @@ def quadrants(result: Result, score: str = AlignedOutcomes.name, threshold: floa
         drawn = np.arange(found[0].shape[1])[None, :, None] < one.counts[:, None, None]
         missing = int((np.isnan(found[0]) & drawn).sum())
         for name, seen in zip(QUADRANTS, found, strict=True):
-            share = estimate(across_levels(seen, "mean"), one.sampling, (0.0, 1.0), confidence=result.confidence)
+            share = estimate(across_levels(seen, "mean"), one.sampling, (0.0, 1.0), confidence=result.confidence, units=one.units)
             rows.append(
                 {
                     "model": one.model,

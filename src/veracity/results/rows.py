@@ -30,7 +30,8 @@ class Row:
     explanation scores, where that is known; the explanations of `no_response` samples did not move at all, and along
     `no_response_draws` draws, which may be those of other samples too; `published` is somebody's figure for the same. Where all samples
     are equal, `unseen` is the largest share of the population that may differ without having been seen. Where `bound`, the value is only
-    known to lie at or below what it says; a low end of minus infinity is not known.
+    known to lie at or below what it says; a low end of minus infinity is not known. The n samples belong to `units`; None if each stands
+    alone.
 
     `pairs_same` and `pairs_differ` are the sizes of the two sets S= and S!= that a pooled score compares; `null_mean` and `null_high`
     are the mean and the 95 % quantile under permuted labels, and `p_value` is the share of permutations that score as high.
@@ -48,6 +49,7 @@ class Row:
     low: float = math.nan
     high: float = math.nan
     n: int = 0
+    units: int | None = None
     undefined: int = 0
     samples_failed: int = 0
     self_agreement: float = math.nan

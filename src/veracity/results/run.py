@@ -54,6 +54,7 @@ from veracity.results.series import (
     undefined,
     unpack_pairs,
 )
+from veracity.results.subgroups import subgroup_table
 from veracity.results.visualised import Visualised, visualised
 from veracity.scores.common import Absent, as_read
 from veracity.statistics import means, medians, pooled
@@ -102,6 +103,7 @@ class Result:
         """The table's main columns as text, arrows for the better direction; then failures, broken assumptions and ends of paths."""
         lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence(errors=False)]
         lines += [words.as_text(self.rows)]
+        lines += words.units_lines(self.manifest["data"])
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         lines += self.assumptions() + words.strength_lines(self.manifest.get("calibrations") or ())
         lines += words.strict_lines(self.manifest.get("strict") or ())
@@ -134,19 +136,31 @@ class Result:
         return self.folder.progress(self.manifest)
 
     @cached_property
+    def units(self) -> NDArray[np.int64] | None:
+        """The number of the unit of each sample, such as its patient; None if each sample stands alone."""
+        found = self.manifest["data"].get("units")
+        return None if found is None else np.array(found["of"], dtype=np.int64)
+
+    @cached_property
     def series(self) -> list[Series]:
         """Every score of every subject."""
         return list(self._read())
 
-    def table(self) -> pd.DataFrame:
+    def table(self, by: Any = None) -> pd.DataFrame:
         """One row per model, explainer and score, with intervals, controls and self-agreement.
 
         Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known. Where all
         samples have the same value, the interval has no width and `unseen` is the largest share of the population that may
         differ without having been seen. `state` is pending, failed, undefined or done; the value of a pending row is that of the
-        cells measured so far.
+        cells measured so far. If samples belong to units, such as patients, `units` counts those with a value.
+
+        With `by`, one row per subgroup instead, with intervals that hold together for all groups: one label per sample, {"sex": labels},
+        or the name of labels that the audit was given. See `results.subgroups`.
         """
-        return pd.DataFrame([row.record() for row in self.rows], columns=COLUMNS)
+        if by is not None:
+            return subgroup_table(self, by)
+        table = pd.DataFrame([row.record() for row in self.rows], columns=COLUMNS)
+        return table.drop(columns="units") if self.units is None else table.astype({"units": "Int64"})
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -161,7 +175,7 @@ class Result:
     def _row(self, whole: Series, series: Mapping[tuple[str, str, str], Series]) -> Row:
         """One row, from a series with its failed samples and from all series without theirs."""
         one, score, about = series[whole.model, whole.explainer, whole.score], self.known_score(whole.score), self.manifest["score_specs"]
-        estimate = self._estimate(one)
+        estimate = self.estimate(one)
         subject = (one.model, one.explainer, one.score)
         figures = self.manifest["spec"].get("published", ())
         published = [entry["value"] for entry in figures if (entry["model"], entry["explainer"], entry["score"]) == subject]
@@ -230,18 +244,19 @@ class Result:
         chosen = [one for one in self._of(score) if among is None or getattr(one, own) in among]
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
-            values = {getattr(one, own): one.per_sample for one in alike}
+            values, units = {getattr(one, own): one.per_sample for one in alike}, alike[0].units if alike else None
             if self.pools(score):
                 measured = {getattr(one, own): one.measured for one in alike}
-                found = pooled.pooled_differences(self.pooled_score(score), measured, self.confidence)
+                found = pooled.pooled_differences(self.pooled_score(score), measured, self.confidence, units=units)
             elif self._centre(score) == "median":
-                found = medians.median_differences(values, {getattr(one, own): censored(one) for one in alike}, self.confidence)
+                below = {getattr(one, own): censored(one) for one in alike}
+                found = medians.median_differences(values, below, self.confidence, units=units)
             elif all(not one.sampling.nested and not one.sampling.exhaustive for one in alike):
                 plain = self.manifest["score_specs"][score]["reduce"] == "mean"
                 tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
-                found = crossed_differences(tables, confidence=self.confidence)
+                found = crossed_differences(tables, confidence=self.confidence, units=units)
             else:
-                found = mean_differences(values, confidence=self.confidence)
+                found = mean_differences(values, confidence=self.confidence, units=units)
             for row in found:
                 named = {row.first, row.second} if own == "explainer" else {group}
                 rows.append({other: group, **asdict(row), "control": bool(named & controls)})
@@ -387,21 +402,23 @@ class Result:
         """Write the report, one HTML file that opens anywhere."""
         return save_page(Kind.AUDIT, self, path)
 
-    def _estimate(self, one: Series) -> dict[str, Any]:
-        """A score's mean and intervals; a score that reduces its draws in its own way has no interval over draws."""
+    def estimate(self, one: Series, confidence: float | None = None) -> dict[str, Any]:
+        """A score's mean and intervals, of this confidence or the run's; one that reduces its draws in its own way has none over draws."""
+        level = self.confidence if confidence is None else confidence
         if not len(one.samples) or (one.pending and self.pools(one.score)):
-            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=self.confidence))
+            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=level))
         if self.pools(one.score):
-            return asdict(self._pooled(one).estimate)
+            return asdict((self._pooled(one) if confidence is None else self._pool(one, level)).estimate)
         if self._centre(one.score) == "median":
-            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=self.confidence)
+            how: dict[str, Any] = {"censored": censored(one), "confidence": level, "units": one.units}
+            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, **how)
             return {**asdict(middle), "undefined_draws": undefined(one)}
-        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=self.confidence, counts=one.counts))
+        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=level, counts=one.counts, units=one.units))
         if "undefined" in one.measured.quantities:
             found["undefined_draws"] = undefined(one)
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
-        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=self.confidence))
+        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=level, units=one.units))
         return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
 
     def _centre(self, score: str) -> str:
@@ -440,8 +457,11 @@ class Result:
         """A pooled score's value, interval and null; cached, since both are resampled."""
         key = (one.model, one.explainer, one.score)
         if key not in self._known:
-            self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, self.confidence)
+            self._known[key] = self._pool(one, self.confidence)
         return self._known[key]
+
+    def _pool(self, one: Series, confidence: float) -> pooled.PooledEstimate:
+        return pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, confidence, units=one.units)
 
     def _beside(self, one: Series) -> dict[str, Any]:
         """The sizes of the sets, if it compares sets, and the null of a pooled score."""
@@ -546,6 +566,7 @@ class Result:
                 failed=next(iter([*cell_errors, *(lost[sample] for sample in sorted(lost))]), ""),
                 lost=dict(sorted(lost.items())),
                 null=str(first.get("null", "")),
+                every_unit=self.units,
             )
 
 

@@ -137,7 +137,7 @@ class Series:
 
     Of its `cells`, `missing` are not measured: `broken` ones failed, the others are pending. `lost` says why single samples of measured
     cells failed, by their numbers; their values are NaN. `failed` is the first error of all. `null` is the label of the control that was
-    chosen for this explainer alone.
+    chosen for this explainer alone. `every_unit` is the unit of every sample of the run, if samples belong together.
     """
 
     model: str
@@ -157,6 +157,12 @@ class Series:
     failed: str
     lost: Mapping[int, str]
     null: str = ""
+    every_unit: NDArray[np.int64] | None = None
+
+    @property
+    def units(self) -> NDArray[np.int64] | None:
+        """The unit of each of its samples; None if each stands alone."""
+        return None if self.every_unit is None else self.every_unit[self.samples]
 
     @property
     def samples(self) -> NDArray[np.int64]:
@@ -202,6 +208,16 @@ class Series:
     def remarks(self) -> Mapping[str, NDArray[np.bool_]]:
         """Which samples a remark applies to, by remark."""
         return self.read().remarks
+
+    def among(self, samples: NDArray[np.int64]) -> Series:
+        """On these samples alone."""
+        read = self.read
+
+        def chosen() -> Arrays:
+            found = read()
+            return found.without(np.setdiff1d(found.samples, samples).tolist())
+
+        return replace(self, read=chosen, lost={key: why for key, why in self.lost.items() if key in set(samples.tolist())})
 
     def sound(self) -> Series:
         """Without the samples that failed."""

@@ -19,7 +19,20 @@ from veracity.scores.assumptions import sentence
 if TYPE_CHECKING:
     from veracity.results.run import Result
 
-MAIN = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]
+MAIN = [
+    "model",
+    "explainer",
+    "score",
+    "value",
+    "low",
+    "high",
+    "n",
+    "units",
+    "undefined",
+    "samples_failed",
+    "self_agreement",
+    "random_control",
+]
 """The columns of a table that are shown as text."""
 
 
@@ -94,6 +107,27 @@ def join_names(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def of_units(data: Mapping[str, Any]) -> str:
+    """How many units the samples belong to, in words; "" if each stands alone.
+
+    >>> of_units({"samples": 4, "units": {"name": "patient", "of": [0, 1, 1, 0]}}), of_units({"samples": 4})
+    ('2 patients', '')
+    """
+    known = data.get("units")
+    return count(len(set(known["of"])), known["name"]) if known else ""
+
+
+def units_lines(data: Mapping[str, Any]) -> list[str]:
+    """A sentence about units, if there are some.
+
+    >>> units_lines({"samples": 4, "units": {"name": "patient", "of": [0, 1, 1, 0]}})
+    ['The 4 samples belong to 2 patients: the intervals are about other patients.']
+    """
+    found = of_units(data)
+    others = count(2, data["units"]["name"]).removeprefix("2 ") if found else ""
+    return [f"The {data['samples']:,} samples belong to {found}: the intervals are about other {others}."] if found else []
 
 
 def strength_range(record: Mapping[str, Any]) -> str:
@@ -184,6 +218,7 @@ def as_text(rows: Sequence[Row]) -> str:
     arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
     main = [*MAIN, "state"] if (table["state"] != State.DONE).any() else MAIN
     nothing = [name for name in ("undefined", "samples_failed") if not table[name].any()]
+    nothing += ["units"] if table["units"].isna().all() else []
     shown = table[main].assign(
         score=table["score"] + arrow,
         value=[value_text(row) for row in rows],
@@ -191,6 +226,7 @@ def as_text(rows: Sequence[Row]) -> str:
         high=["" if row.pending else at_most(row.high, math.isinf(row.low)) for row in rows],
     )
     shown = shown.drop(columns=nothing)
+    shown = shown.astype({"units": "Int64"}) if "units" in shown else shown
     if any(row.no_response for row in rows):
         shown.insert(list(shown.columns).index("undefined") + 1, "no_response", [row.no_response for row in rows])
     if any(row.searched for row in rows):

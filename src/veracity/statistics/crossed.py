@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from veracity.core.errors import InputError
-from veracity.statistics.intervals import Array, Interval, all_equal, satterthwaite, t_interval, third_cumulant
+from veracity.core.scores import per_sample_mean
+from veracity.statistics.intervals import Array, Interval, all_equal, recentred, satterthwaite, t_interval, third_cumulant
+from veracity.statistics.units import Codes, unit_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +33,25 @@ class VarianceComponents:
     both: float
 
 
-def crossed_interval(values: Array, confidence: float = 0.95, *, population: int | None = None, scale: float = 0.0) -> Interval:
+def crossed_interval(
+    values: Array, confidence: float = 0.95, *, population: int | None = None, scale: float = 0.0, units: Codes | None = None
+) -> Interval:
     """The mean over samples of their means over shared draws, with an interval that allows for other samples and other draws.
 
     `values` (samples, draws) are NaN where undefined; a missing value changes the weights in the variance above. In mean squares
     that variance is (MS_sample + MS_draw - MS_both) / (N M), which gives Satterthwaite's degrees of freedom. For distinct draws from
     a finite `population`, s_draw^2 is multiplied by the share that was not drawn. If the means of samples or draws are skewed, the
     interval is longer on that side: their third cumulants add up. If all values are equal up to rounding, the interval has no
-    width (see `mean_interval` for `scale`). The ends are NaN with fewer than two samples or draws; n is the number of samples.
+    width (see `mean_interval` for `scale`). The ends are NaN with fewer than two samples or draws; n is the number of samples. With
+    `units` (samples,), samples of one unit belong together, and units are what is crossed with the draws.
 
     >>> found = crossed_interval(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.5]]))
     >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.n
     (-0.406, 2.056, 4.729, 3)
     """
+    if units is not None:
+        alone = crossed_interval(unit_values(values, units), confidence, population=population, scale=scale)
+        return recentred(alone, per_sample_mean(values))
     y = drop_empty(values)
     defined = np.isfinite(y)
     (n, m), seen = y.shape, defined.sum(axis=1)

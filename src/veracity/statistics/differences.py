@@ -27,6 +27,7 @@ from veracity.statistics.intervals import (
     third_cumulant,
     unseen_share,
 )
+from veracity.statistics.units import Codes, by_unit, independent
 
 Index = NDArray[np.int64]
 SIMULATED = 10_000
@@ -69,14 +70,15 @@ class Difference:
     unseen: float = np.nan
 
 
-def mean_differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
+def mean_differences(values: Mapping[str, Array], confidence: float = 0.95, *, units: Codes | None = None) -> list[Difference]:
     """Every pair's mean difference over samples, with simultaneous intervals of this confidence.
 
     `values` maps a name to one value per sample (n,), NaN where undefined. An interval extends q standard errors to each side, and
     further on the side of a longer tail. q is the quantile of max |t| over all pairs, simulated for normal values with the
     explainers' covariance. Means and covariances are drawn together, so each pair's error is as uncertain as n samples make it. If
     names lack values at different samples, each pair uses the samples that it has. In that case, and if there are no more samples
-    than names, q is Bonferroni's, which is wider.
+    than names, q is Bonferroni's, which is wider. With `units` (n,), samples of one unit belong together, and units take the place of
+    samples in errors and in q.
 
     >>> rows = mean_differences({"a": np.array([0.9, 0.8, 0.7]), "b": np.array([0.1, 0.3, 0.2])})
     >>> rows[0].first, rows[0].second, round(rows[0].difference, 3), rows[0].differs
@@ -92,17 +94,17 @@ def mean_differences(values: Mapping[str, Array], confidence: float = 0.95) -> l
     missing = np.isnan(table)
     least = EQUAL * largest_magnitude(table)
     first, second = np.triu_indices(len(names), 1)
-    sizes = (~missing[:, first] & ~missing[:, second]).sum(axis=0)
-    reach = simultaneous_quantiles(table[:, ~missing.all(axis=0)], sizes, confidence, least)
     columns = table[:, first] - table[:, second]
+    sizes = np.array([independent(~np.isnan(column), units) for column in columns.T])
+    reach = simultaneous_quantiles(table[:, ~missing.all(axis=0)], sizes, confidence, least, units)
     shares = [unseen_share(int(size), confidence, len(first)) for size in sizes]
     return [
-        mean_difference(names[i], names[j], columns[:, pair], float(reach[pair]), least, shares[pair])
+        mean_difference(names[i], names[j], columns[:, pair], float(reach[pair]), least, shares[pair], units)
         for pair, (i, j) in enumerate(zip(first, second, strict=True))
     ]
 
 
-def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
+def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95, *, units: Codes | None = None) -> list[Difference]:
     """Every pair's mean difference over samples and shared draws, such as perturbed copies of a model's weights.
 
     `values` maps a name to (samples, draws). The effect of a draw on both names cancels. Its effect on one of them does not, and
@@ -119,26 +121,29 @@ def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -
     found = []
     for first, second in pairs:
         gap, scale = values[first] - values[second], largest_magnitude(values[first], values[second])
-        interval = crossed_interval(gap, level, scale=scale)
+        interval = crossed_interval(gap, level, scale=scale, units=units)
         alike = all_equal(gap[np.isfinite(gap)], scale) and not np.isnan(interval.low)
-        share = unseen_share(interval.n, confidence, len(pairs))
+        share = unseen_share(independent(np.asarray(np.isfinite(gap).any(axis=1)), units), confidence, len(pairs))
         found.append(as_difference(first, second, interval, alike, EQUAL * scale, share))
     return found
 
 
-def simultaneous_quantiles(table: Array, sizes: Index, confidence: float, least: float) -> Array:
+def simultaneous_quantiles(table: Array, sizes: Index, confidence: float, least: float, units: Codes | None = None) -> Array:
     """Half-widths of the pairs' intervals in standard errors: max-t's quantile, or Bonferroni's for the sample size of each pair."""
     names = table.shape[1]
     missing = np.isnan(table)
     complete = ~missing.any(axis=1)
     alike = bool((complete | missing.all(axis=1)).all())
-    if alike and complete.sum() > names > 1:
-        return np.full(len(sizes), max_t(table[complete], confidence, least))
+    whole = by_unit(table[complete], None if units is None else units[complete])
+    if alike and len(whole) > names > 1:
+        return np.full(len(sizes), max_t(whole, confidence, least))
     count = max(1, names * (names - 1) // 2)
     return t_quantile(1.0 - (1.0 - confidence) / count, np.maximum(sizes - 1, 1))
 
 
-def mean_difference(first: str, second: str, values: Array, reach: float, least: float, share: float) -> Difference:
+def mean_difference(
+    first: str, second: str, values: Array, reach: float, least: float, share: float, units: Codes | None = None
+) -> Difference:
     """One pair's mean difference (n,), with an interval of `reach` standard errors, longer on the side of a longer tail.
 
     Differences that vary by at most `least` count as equal; at most the `share` of the population may then differ.
@@ -148,8 +153,9 @@ def mean_difference(first: str, second: str, values: Array, reach: float, least:
     value = float(x.mean()) if n else np.nan
     alike = n > 1 and float(np.ptp(x)) <= least
     below = above = 0.0 if alike else np.nan
-    if n > 1 and not alike:
-        below, above = (float(end) for end in skewed_reach(standard_deviation(x) / n**0.5, third_cumulant(x), reach, n - 1))
+    own = by_unit(x, None if units is None else units[~np.isnan(values)])
+    if (size := len(own)) > 1 and not alike:
+        below, above = (float(end) for end in skewed_reach(standard_deviation(own) / size**0.5, third_cumulant(own), reach, size - 1))
     return as_difference(first, second, Interval(value=value, low=value - below, high=value + above, n=n), alike, least, share)
 
 

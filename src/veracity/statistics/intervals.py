@@ -25,6 +25,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.settings import WRONG, Inside, kind_of_hint, short_repr
+from veracity.statistics.units import Codes, by_unit, unit_values
 
 Array = NDArray[np.float64]
 
@@ -105,8 +106,9 @@ def t_interval(value: float, error: float, freedom: float, confidence: float, n:
     return Interval(value=value, low=value - float(below), high=value + float(above), n=n)
 
 
-def mean_interval(values: Array, confidence: float = 0.95, *, scale: float = 0.0) -> Interval:
-    """The mean of independent values (n,) with its interval, which needs two values.
+def mean_interval(values: Array, confidence: float = 0.95, *, scale: float = 0.0, units: Codes | None = None) -> Interval:
+    """The mean of values (n,) with its interval, which needs two values. They are independent, or those of one of the `units` (n,) belong
+    together (see `statistics.units`): then it needs two units.
 
     If all values are equal up to rounding, the interval has no width; `unseen_share` says what that leaves open. Rounding is
     measured relative to the largest value, or to `scale` if that is larger, such as 1 for a cosine.
@@ -115,6 +117,8 @@ def mean_interval(values: Array, confidence: float = 0.95, *, scale: float = 0.0
     >>> round(found.low, 3), found.value, round(found.high, 3), found.n
     (-0.484, 2.0, 4.484, 3)
     """
+    if units is not None:
+        return recentred(mean_interval(unit_values(values, units), confidence, scale=scale), values)
     x = values[np.isfinite(values)]
     n = len(x)
     if n < 2:
@@ -125,7 +129,14 @@ def mean_interval(values: Array, confidence: float = 0.95, *, scale: float = 0.0
     return t_interval(value, standard_deviation(x) / n**0.5, n - 1, confidence, n, third=float(third_cumulant(x)))
 
 
-def paired_interval(a: Array, b: Array, confidence: float = 0.95) -> Interval:
+def recentred(found: Interval, values: Array) -> Interval:
+    """The interval of pseudo-values of units, around the mean over the samples (n,) themselves, with their number."""
+    x = values[np.isfinite(values)]
+    value = float(x.mean()) if len(x) else np.nan
+    return Interval(value=value, low=value - (found.value - found.low), high=value + (found.high - found.value), n=len(x))
+
+
+def paired_interval(a: Array, b: Array, confidence: float = 0.95, *, units: Codes | None = None) -> Interval:
     """The mean of a - b over the samples (n,) that have both values, with its interval.
 
     >>> found = paired_interval(np.array([1.0, 2.0, 4.0]), np.array([0.0, 2.0, 1.0]))
@@ -134,20 +145,24 @@ def paired_interval(a: Array, b: Array, confidence: float = 0.95) -> Interval:
     """
     if a.shape != b.shape:
         raise InputError(f"Paired values need one a per b, not {len(a)} and {len(b)} values.")
-    return mean_interval(a - b, confidence, scale=largest_magnitude(a, b))
+    return mean_interval(a - b, confidence, scale=largest_magnitude(a, b), units=units)
 
 
-def welch_interval(a: Array, b: Array, confidence: float = 0.95) -> Interval:
+def welch_interval(a: Array, b: Array, confidence: float = 0.95, *, units: tuple[Codes | None, Codes | None] = (None, None)) -> Interval:
     """The difference between the means of two independent groups, mean a - mean b, with Welch's interval; n is the smaller group's size.
+
+    The `units` of both groups are those of `mean_interval`.
 
     >>> found = welch_interval(np.array([1.0, 2.0, 3.0]), np.array([0.0, 4.0, 8.0, 4.0]))
     >>> round(found.value, 3), round(found.low, 3)
     (-2.0, -6.961)
     """
+    one, other = (None if codes is None else codes[~np.isnan(x)] for codes, x in zip(units, (a, b), strict=True))
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     n = min(len(a), len(b))
     value = float(a.mean() - b.mean()) if n else np.nan
-    if n < 2:
+    a, b = by_unit(a, one), by_unit(b, other)
+    if min(len(a), len(b)) < 2:
         return Interval(value=value, low=np.nan, high=np.nan, n=n)
     parts = np.array([standard_deviation(a) ** 2 / len(a), standard_deviation(b) ** 2 / len(b)])
     freedom = satterthwaite(parts, np.array([len(a) - 1, len(b) - 1]))

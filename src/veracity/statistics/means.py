@@ -17,6 +17,7 @@ from veracity.core.walks import Sampling
 from veracity.statistics.anytime import betting_interval
 from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.intervals import Array, Interval, mean_interval, satterthwaite, t_interval, third_cumulant, unseen_share
+from veracity.statistics.units import Codes, independent
 
 Counts = NDArray[np.int64]
 
@@ -33,6 +34,7 @@ class Estimate:
     undefined_draws        number of measurements that were made and are undefined
     draws                  mean number of measurements per sample
     bound                  whether the value is only an upper bound; `low` is then minus infinity if it is unknown
+    units                  number of units with a value, if samples belong to units such as patients; else None
     unseen                 if all samples have the same value up to rounding, the interval has no width, which is not certainty:
                            an upper bound on the share of the population that differs, for these draws if they are shared; else NaN
     """
@@ -48,16 +50,24 @@ class Estimate:
     draws: float
     bound: bool = False
     unseen: float = np.nan
+    units: int | None = None
 
 
 def estimate(
-    values: Array, sampling: Sampling, bounds: tuple[float, float], *, confidence: float = 0.95, counts: Counts | None = None
+    values: Array,
+    sampling: Sampling,
+    bounds: tuple[float, float],
+    *,
+    confidence: float = 0.95,
+    counts: Counts | None = None,
+    units: Codes | None = None,
 ) -> Estimate:
     """The mean over samples of their means over draws, with both intervals, clipped to the `bounds` of a value.
 
     Row i of `values` (samples, draws) holds the draws of sample i in order, NaN where undefined, of which the first `counts[i]` were
     made. Without `counts` all were made; if the walk stops because of the values, all up to the last defined one. Values of shape
-    (samples,), one per sample, have a population interval only.
+    (samples,), one per sample, have a population interval only. With `units` (samples,), samples of one unit belong together: the
+    population interval is for other units.
 
     >>> found = estimate(np.array([[1.0, 0.5], [0.5, 0.5]]), Sampling(population=8), (-1.0, 1.0))
     >>> found.value, round(found.draws_low, 3), found.draws_high, found.n
@@ -69,12 +79,13 @@ def estimate(
     made = draw_counts(table, sampling) if counts is None else counts
     if table.shape[1] and bool((made >= table.shape[1]).all()) and bool(np.isfinite(table).all()):  # no copies of millions of values
         seen, lost = table.size, 0
-        draws = NestedDraws(table, made, np.full(len(table), table.shape[1]))
+        draws = NestedDraws(table, made, np.full(len(table), table.shape[1]), units)
     else:
         defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
         kept = defined.any(axis=1)
         seen, lost = int(defined.sum()), int((~kept).sum())
-        draws = NestedDraws(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
+        own = None if units is None else units[kept]
+        draws = NestedDraws(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1), own)
     across = draws.population(sampling, confidence, rounding_scale(bounds))
     known = values.ndim == 2 or sampling.exhaustive
     over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)
@@ -88,17 +99,27 @@ def estimate(
         undefined=lost,
         undefined_draws=int(made.sum()) - seen,
         draws=float(made.mean()) if len(made) else np.nan,
-        unseen=unseen_share(across.n, confidence) if across.low == across.high else np.nan,
+        unseen=unseen_share(draws.independent, confidence) if across.low == across.high else np.nan,
+        units=None if units is None else draws.independent,
     )
 
 
 @dataclass(frozen=True)
 class NestedDraws:
-    """Draws of samples that have a value: values (n, draws), NaN if undefined or not made; how many were made and are defined (n,)."""
+    """Draws of samples that have a value: values (n, draws), NaN if undefined or not made; how many were made and are defined (n,).
+
+    `units` (n,) say which samples belong together; None if none do.
+    """
 
     values: Array
     made: Counts
     seen: Counts
+    units: Codes | None = None
+
+    @property
+    def independent(self) -> int:
+        """How many units there are, or samples if there are no units."""
+        return independent(np.ones(len(self.values), dtype=np.bool_), self.units)
 
     @cached_property
     def means(self) -> Array:
@@ -116,8 +137,8 @@ class NestedDraws:
         A single shared draw says nothing about other draws, so it has no interval (NaN).
         """
         if not sampling.nested and not sampling.exhaustive:
-            return crossed_interval(self.values, confidence, population=sampling.population, scale=scale)
-        return mean_interval(self.means, confidence, scale=scale)
+            return crossed_interval(self.values, confidence, population=sampling.population, scale=scale, units=self.units)
+        return mean_interval(self.means, confidence, scale=scale, units=self.units)
 
     def interval(self, sampling: Sampling, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
         """The interval over draws: for the mean of these samples over all perturbations."""

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.statistics.differences import Difference, as_difference, equal_status
-from veracity.statistics.intervals import EQUAL, Array, Interval, all_equal, largest_magnitude, unseen_share
+from veracity.statistics.intervals import EQUAL, Array, Interval, all_equal, largest_magnitude, t_quantile, unseen_share
 from veracity.statistics.means import Estimate, clip_to
+from veracity.statistics.units import Codes, independent, unit_values
 
 SIMULATED = 4000
 """The number of simulated medians for the interval over draws."""
@@ -22,7 +23,13 @@ Range = tuple[float, float]
 
 
 def median_estimate(
-    values: Array, errors: Array | None, bounds: Range, *, censored: Flags | None = None, confidence: float = 0.95
+    values: Array,
+    errors: Array | None,
+    bounds: Range,
+    *,
+    censored: Flags | None = None,
+    confidence: float = 0.95,
+    units: Codes | None = None,
 ) -> Estimate:
     """The median over samples (n,); values that are `censored` are only known to lie at or below their number.
 
@@ -30,7 +37,7 @@ def median_estimate(
     statistics, which is exact for any distribution: the lower end takes censored values as minus infinity, the upper end as they are.
     It needs enough samples, six at 95 %, and is NaN otherwise. The interval over draws needs the standard error of every sample,
     `errors` (n,): it is the quantile range of the medians of normal values around the given ones. A value that is not censored and
-    has no finite error may lie anywhere.
+    has no finite error may lie anywhere. With `units` (n,), samples of one unit belong together (see `order_statistic_interval`).
 
     >>> values = np.array([-100.0, -30.0, -20.0, -10.0, -9.0, -8.0])
     >>> found = median_estimate(values, None, (-np.inf, 0.0), censored=values == -100.0)
@@ -39,9 +46,10 @@ def median_estimate(
     """
     kept = np.isfinite(values)
     lower, upper = censored_range(values[kept], None if censored is None else censored[kept])
-    low, high = order_statistic_interval(lower, upper, confidence)
+    own = None if units is None else units[kept]
+    low, high = order_statistic_interval(lower, upper, confidence, own)
     over = interval_over_draws(lower, upper, errors[kept], confidence) if errors is not None and len(upper) else (math.nan, math.nan)
-    least, most = median(lower), median(upper)
+    least, most, size = median(lower), median(upper), independent(kept, units)
     return Estimate(
         value=float(most),
         low=clip_to(low, bounds),
@@ -53,7 +61,8 @@ def median_estimate(
         undefined_draws=0,
         draws=1.0,
         bound=bool(least < most),
-        unseen=unseen_share(len(upper), confidence) if len(upper) > 1 and all_equal(upper) and all_equal(lower) else math.nan,
+        unseen=unseen_share(size, confidence) if size > 1 and all_equal(upper) and all_equal(lower) else math.nan,
+        units=None if units is None else size,
     )
 
 
@@ -74,8 +83,12 @@ def median(table: Array) -> Array:
     return found
 
 
-def order_statistic_interval(lower: Array, upper: Array, confidence: float) -> Range:
+def order_statistic_interval(lower: Array, upper: Array, confidence: float, units: Codes | None = None) -> Range:
     """The innermost order statistics of values between `lower` and `upper` (n,) that cover the median with this confidence.
+
+    With `units` (n,), samples of one unit belong together: the ranks are those at which the interval of the share of samples at or below
+    the median ends, which is n / 2 (1 -+ width). Its error is that of the units, and never smaller than that of independent samples
+    (Woodruff, Confidence intervals for medians and other position measures, JASA 1952).
 
     >>> table = np.arange(6.0)
     >>> order_statistic_interval(table, table, 0.95)
@@ -84,9 +97,20 @@ def order_statistic_interval(lower: Array, upper: Array, confidence: float) -> R
     from scipy import stats
 
     rank = int(stats.binom.ppf((1.0 - confidence) / 2, len(upper), 0.5)) if len(upper) else 0
+    rank = rank if units is None else min(rank, rank_over_units(lower, upper, confidence, units))
     if rank < 1:
         return math.nan, math.nan
     return float(np.sort(lower)[rank - 1]), float(np.sort(upper)[len(upper) - rank])
+
+
+def rank_over_units(lower: Array, upper: Array, confidence: float, units: Codes) -> int:
+    """The rank of the lower end of a median's interval if samples of one unit belong together; 0 if there are too few units."""
+    n, size = len(upper), len(np.unique(units))
+    if size < 2:
+        return 0
+    shares = [unit_values((table <= median(table)).astype(np.float64), units) for table in (lower, upper)]
+    error = max(float(share.std(ddof=1)) / math.sqrt(size) for share in shares)
+    return math.floor(n * (0.5 - float(t_quantile(confidence, size - 1)) * error))
 
 
 def interval_over_draws(lower: Array, upper: Array, errors: Array, confidence: float) -> Range:
@@ -99,7 +123,9 @@ def interval_over_draws(lower: Array, upper: Array, errors: Array, confidence: f
     return float(np.sort(low)[place]), float(np.sort(high)[SIMULATED - 1 - place])
 
 
-def median_differences(values: Mapping[str, Array], censored: Mapping[str, Flags], confidence: float = 0.95) -> list[Difference]:
+def median_differences(
+    values: Mapping[str, Array], censored: Mapping[str, Flags], confidence: float = 0.95, *, units: Codes | None = None
+) -> list[Difference]:
     """Every pair's median difference over samples (n,), by order statistics, with Bonferroni's correction over all pairs.
 
     If the first of two values is `censored`, their difference is an upper bound; if the second is, a lower bound; if both are, the
@@ -118,17 +144,23 @@ def median_differences(values: Mapping[str, Array], censored: Mapping[str, Flags
         seen = np.isfinite(values[first]) & np.isfinite(values[second])
         gap = values[first][seen] - values[second][seen]
         lower, upper = np.where(censored[first][seen], -np.inf, gap), np.where(censored[second][seen], np.inf, gap)
-        ends = order_statistic_interval(lower, upper, level)
+        ends = order_statistic_interval(lower, upper, level, None if units is None else units[seen])
         row = censored_difference(first, second, (float(median(lower)), float(median(upper))), ends, len(gap))
         scale = largest_magnitude(values[first][seen], values[second][seen])
         if row.status == "ok" and np.isfinite(lower).all() and np.isfinite(upper).all() and all_equal(gap, scale):
-            status, share = equal_status(row.difference, EQUAL * scale), unseen_share(len(gap), confidence, len(pairs))
+            status, share = equal_status(row.difference, EQUAL * scale), unseen_share(independent(seen, units), confidence, len(pairs))
             row = replace(row, differs=False, status=status, unseen=share)
         found.append(row)
     return found
 
 
-def independent_median_difference(values: Mapping[str, Array], censored: Mapping[str, Flags], confidence: float = 0.95) -> Difference:
+def independent_median_difference(
+    values: Mapping[str, Array],
+    censored: Mapping[str, Flags],
+    confidence: float = 0.95,
+    *,
+    units: tuple[Codes | None, Codes | None] = (None, None),
+) -> Difference:
     """The difference between the medians of two independent groups, first - second; n is the smaller group's size.
 
     Its interval comes from those of the two medians, each at level 1 - alpha / 2, so that both hold at once for any distribution.
@@ -142,7 +174,8 @@ def independent_median_difference(values: Mapping[str, Array], censored: Mapping
         (name, censored_range(table[np.isfinite(table)], censored[name][np.isfinite(table)])) for name, table in values.items()
     )
     level = 1.0 - (1.0 - confidence) / 2
-    (low, high), (under, over) = (order_statistic_interval(*group, level) for group in (one, other))
+    own = [None if codes is None else codes[np.isfinite(table)] for codes, table in zip(units, values.values(), strict=True)]
+    (low, high), (under, over) = (order_statistic_interval(*group, level, codes) for group, codes in zip((one, other), own, strict=True))
     (least, most), (little, much) = ((float(median(group[0])), float(median(group[1]))) for group in (one, other))
     n = min(len(one[1]), len(other[1]))
     row = censored_difference(first, second, (least - much, most - little), (low - over, high - under), n)

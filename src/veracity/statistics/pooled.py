@@ -18,13 +18,17 @@ from veracity.core.scores import Array, Measured, PooledScore
 from veracity.statistics.differences import Difference, as_difference, equal_status
 from veracity.statistics.intervals import Interval, check_confidence, unseen_share
 from veracity.statistics.means import Estimate, clip_to
-from veracity.statistics.resampling import REPLICATES, permutations, resamplings
+from veracity.statistics.resampling import REPLICATES, expanded_hull, few_factor, permutations, resamplings
+from veracity.statistics.units import Codes, independent
 
 NULL_QUANTILE = 0.95
 DEFINED = 0.99
 """The share of replicates that must have a value."""
 SAME_VALUE = 1e-12
 """Values count as equal if they differ by less than this."""
+
+FEWEST_UNITS = 5
+"""Units that the widened bootstrap interval takes."""
 
 Flags = NDArray[np.bool_]
 
@@ -55,7 +59,9 @@ class PooledEstimate:
     null: Null | None
 
 
-def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float, float], confidence: float = 0.95) -> PooledEstimate:
+def pooled_estimate(
+    score: PooledScore, measured: Measured, bounds: tuple[float, float], confidence: float = 0.95, *, units: Codes | None = None
+) -> PooledEstimate:
     """The value of the data set with a bootstrap interval, clipped to the `bounds`, and its permutation null, both by sample.
 
     There are 1,000 replicates and 1,000 permutations, always the same ones. The score turns the replicates into an interval
@@ -64,7 +70,7 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
 
     `n` counts the samples that enter the value, `undefined` those without any distance, and `undefined_draws` the pairs that were
     compared and have no distance. If all replicates have the same value, the interval has no width, and `unseen` says what that
-    leaves open.
+    leaves open. With `units` (samples,), samples of one unit are resampled together; the permutation null exchanges samples.
 
     >>> from veracity.scores.stability import MeGe
     >>> ones = np.ones((5, 2, 1))
@@ -76,9 +82,10 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
     check_confidence(confidence)
     known = np.isfinite(measured[score.quantities[0]])
     made = np.any([np.isfinite(measured[name]) for name in score.quantities], axis=0)
-    value, n = pooled_value(score, measured), int(has_value(score, measured).sum())
-    found = bootstrap_values(score, [measured], len(known))[:, 0]
-    low, high = bootstrap_interval(score, measured, value, found, confidence)
+    value, entering = pooled_value(score, measured), has_value(score, measured)
+    n, size = int(entering.sum()), independent(entering, units)
+    found = bootstrap_values(score, [measured], len(known), units)[:, 0]
+    low, high = bootstrap_interval(score, measured, value, found, confidence, units)
     estimate = Estimate(
         value=value,
         low=clip_to(low, bounds),
@@ -89,18 +96,50 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
         undefined=int((~known.any(axis=(1, 2))).sum()),
         undefined_draws=int((made & ~known).sum()),
         draws=float(made.sum() / len(made)) if len(made) else np.nan,
-        unseen=unseen_share(n, confidence) if low == high else np.nan,
+        unseen=unseen_share(size, confidence) if low == high else np.nan,
+        units=None if units is None else size,
     )
     null, undefined = permutation_null(score, measured, value), int((~np.isfinite(found)).sum())
     return PooledEstimate(estimate=estimate, sizes=score.sizes(measured), undefined_replicates=undefined, null=null)
 
 
-def bootstrap_interval(score: PooledScore, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
-    """The ends of the interval, from the replicates (B,), NaN where undefined; NaN if there are too few samples or replicates."""
+def bootstrap_interval(
+    score: PooledScore, measured: Measured, value: float, replicates: Array, confidence: float, units: Codes | None = None
+) -> tuple[float, float]:
+    """The ends of the interval, from the replicates (B,), NaN where undefined; NaN if there are too few samples or replicates.
+
+    With `units`, all measurements of a unit count as those of one sample. If the score is not the same for these, because it does not
+    treat all measurements of a sample alike, the interval is the bootstrap's, widened for the number of units, of which it takes five.
+    """
     defined = replicates[np.isfinite(replicates)]
-    if not np.isfinite(value) or len(defined) < DEFINED * REPLICATES or not score.enough(measured):
+    if not np.isfinite(value) or len(defined) < DEFINED * REPLICATES:
         return np.nan, np.nan
-    return score.interval(measured, value, defined, confidence)
+    if units is not None:
+        together = merge_units(measured, units)
+        if not np.isclose(pooled_value(score, together), value, rtol=1e-9, atol=SAME_VALUE):
+            size = independent(has_value(score, measured), units)
+            return expanded_hull(value, defined, size, confidence) if size >= FEWEST_UNITS else (np.nan, np.nan)
+        measured = together
+    return score.interval(measured, value, defined, confidence) if score.enough(measured) else (np.nan, np.nan)
+
+
+def merge_units(measured: Measured, units: Codes) -> Measured:
+    """The measurements (units, draws, levels), in which a unit has the draws of all of its samples, padded with NaN.
+
+    >>> merge_units(Measured({"d": np.arange(3.0).reshape(3, 1, 1)}), np.array([5, 2, 5]))["d"][:, :, 0].tolist()
+    [[1.0, nan], [0.0, 2.0]]
+    """
+    names, place = np.unique(units, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    sizes = np.bincount(place, minlength=len(names))
+    within = np.empty(len(place), dtype=np.int64)
+    within[order] = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found: dict[str, Array] = {}
+    for name, table in measured.quantities.items():
+        whole = np.full((len(names), int(sizes.max(initial=0)), *table.shape[1:]), np.nan)
+        whole[place, within] = table
+        found[name] = whole.reshape(len(names), -1, table.shape[2])
+    return Measured(found)
 
 
 def permutation_null(score: PooledScore, measured: Measured, value: float) -> Null | None:
@@ -118,7 +157,9 @@ def permutation_null(score: PooledScore, measured: Measured, value: float) -> Nu
     return Null(mean=mean, high=high, p_value=(1 + reached) / (1 + len(found)), orders=len(found))
 
 
-def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], confidence: float = 0.95) -> list[Difference]:
+def pooled_differences(
+    score: PooledScore, measured: Mapping[str, Measured], confidence: float = 0.95, *, units: Codes | None = None
+) -> list[Difference]:
     """Every pair's difference between the data set's values, first - second, with simultaneous intervals of this confidence.
 
         d +- q se(d),   where q is the `confidence` quantile of max over pairs of |d_b - d| / se(d)
@@ -146,18 +187,20 @@ def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], con
     n = int(np.all([has_value(score, one) for one in kept.values()], axis=0).sum()) if kept else 0
     values = {name: pooled_value(score, one) for name, one in kept.items()}
     usable = [name for name, value in values.items() if np.isfinite(value)]
-    found = bootstrap_values(score, [kept[name] for name in usable], int(shared.sum()))
+    groups = None if units is None else units[shared]
+    found = bootstrap_values(score, [kept[name] for name in usable], int(shared.sum()), groups)
     found = found[np.isfinite(found).all(axis=1)]
     level = 1.0 - (1.0 - confidence) / max(1, len(usable)) if score.by_ends else confidence
     own, theta, table = (np.full(shape, np.nan) for shape in ((len(names), 2), len(names), (len(found), len(names))))
     for column, name in enumerate(usable):
         place = names.index(name)
-        own[place] = bootstrap_interval(score, kept[name], values[name], found[:, column], level)
+        own[place] = bootstrap_interval(score, kept[name], values[name], found[:, column], level, groups)
         theta[place], table[:, place] = values[name], found[:, column]
     if score.by_ends:
         return interval_differences(names, theta, own, n)
     few = n < 2 or len(found) < DEFINED * REPLICATES
-    return max_t_differences(names, theta, table[:0] if few else table, own, n, confidence)
+    widen = 1.0 if groups is None else few_factor(independent(np.ones(len(groups), dtype=np.bool_), groups), confidence)
+    return max_t_differences(names, theta, table[:0] if few else table, own, n, confidence, widen)
 
 
 def interval_differences(names: Sequence[str], values: Array, own: Array, n: int) -> list[Difference]:
@@ -170,11 +213,13 @@ def interval_differences(names: Sequence[str], values: Array, own: Array, n: int
     return [replace(row, status="undefined") if np.isnan(row.difference) else row for row in rows]
 
 
-def max_t_differences(names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float) -> list[Difference]:
+def max_t_differences(
+    names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float, widen: float = 1.0
+) -> list[Difference]:
     """Differences between all pairs of values (names,) by max-t over their replicates (B, names), NaN where undefined.
 
     A pair differs if its interval excludes zero and the intervals of its two values (names, 2) do not overlap; if they overlap, it
-    is not ranked. If a value has no interval, its differences have none.
+    is not ranked. If a value has no interval, its differences have none. Intervals of few units are to be `widen` times as wide.
     """
     first, second = np.triu_indices(len(names), 1)
     gaps, moved = values[first] - values[second], replicates[:, first] - replicates[:, second]
@@ -182,7 +227,7 @@ def max_t_differences(names: Sequence[str], values: Array, replicates: Array, ow
     errors = moved.std(axis=0, ddof=1) if len(moved) > 1 else np.full(len(first), np.nan)
     varies = errors > least
     largest = (np.abs(moved - gaps)[:, varies] / errors[varies]).max(axis=1, initial=0.0)
-    reach = float(np.quantile(largest, confidence, method="higher")) if len(largest) else np.nan
+    reach = widen * float(np.quantile(largest, confidence, method="higher")) if len(largest) else np.nan
     low, high = own.T
     known = ~np.isnan(low[first] + low[second])
     widths = np.where(known, np.where(varies, reach * errors, np.where(errors <= least, 0.0, np.nan)), np.nan)
@@ -214,9 +259,9 @@ def difference_status(gap: float, width: float, out: bool, apart: bool) -> str:
     return "overlapping" if out and not apart else "ok"
 
 
-def bootstrap_values(score: PooledScore, measured: Sequence[Measured], samples: int) -> Array:
-    """Values (REPLICATES, subjects) of several subjects on the same bootstrap resamples."""
-    parts = [np.stack([score.pool(one, weights) for one in measured], axis=1) for weights in resamplings(samples) if measured]
+def bootstrap_values(score: PooledScore, measured: Sequence[Measured], samples: int, units: Codes | None = None) -> Array:
+    """Values (REPLICATES, subjects) of several subjects on the same bootstrap resamples, of whole `units` if there are some."""
+    parts = [np.stack([score.pool(one, weights) for one in measured], axis=1) for weights in resamplings(samples, units) if measured]
     return np.concatenate([np.empty((0, len(measured))), *parts])
 
 

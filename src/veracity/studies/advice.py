@@ -289,7 +289,8 @@ def advice_step(case: Case, step: Diagnosis, plan: Remedy, after: Case | None) -
     gain = None
     if after is not None:
         _, here, there = np.intersect1d(case.series.samples, after.series.samples, return_indices=True)
-        gain = paired_interval(after.series.per_sample[there], case.series.per_sample[here])
+        units = None if case.series.units is None else case.series.units[here]
+        gain = paired_interval(after.series.per_sample[there], case.series.per_sample[here], units=units)
     return Advice(
         model=case.model,
         explainer=case.label,

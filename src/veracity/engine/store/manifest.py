@@ -122,6 +122,28 @@ class ArrayPart(Part):
     shape: list[Count]
 
 
+class UnitsOf(Part):
+    """Which samples belong together: what a unit is called, and the number of the unit of each sample."""
+
+    name: str
+    of: list[Count]
+
+
+class GroupsOf(Part):
+    """The subgroups by one name: their labels, and the place of the label of each sample, -1 if it has none."""
+
+    name: str
+    labels: list[str]
+    of: list[Annotated[int, Field(ge=-1)]]
+
+    @model_validator(mode="after")
+    def places(self) -> Self:
+        """Every place is that of a label."""
+        if max(self.of, default=-1) >= len(self.labels):
+            raise ValueError("a sample has a group without a label")
+        return self
+
+
 class Data(Part):
     """The inputs. Texts have words, in a `unit`; samples of several explained arrays have `parts`.
 
@@ -137,6 +159,16 @@ class Data(Part):
     words: list[list[str]] | None = None
     unit: Literal["word", "token"] | None = None
     parts: list[ArrayPart] | None = None
+    units: UnitsOf | None = None
+    groups: list[GroupsOf] | None = None
+
+    @model_validator(mode="after")
+    def people(self) -> Self:
+        """Units and groups have one entry per sample."""
+        for one in (*([] if self.units is None else [self.units]), *(self.groups or ())):
+            if len(one.of) != self.samples:
+                raise ValueError(f"'{one.name[:80]}' has {len(one.of)} entries for {self.samples} samples")
+        return self
 
 
 class Note(Part):

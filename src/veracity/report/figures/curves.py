@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
 from veracity.core.scores import Array, per_sample_mean
@@ -54,18 +55,25 @@ class CurvesData:
 
 
 def curves_data(
-    found: Curves, curve: Curve, models: Sequence[str], frames: Mapping[str, str], random: Sequence[str] = (), confidence: float = 0.95
+    found: Curves,
+    curve: Curve,
+    models: Sequence[str],
+    frames: Mapping[str, str],
+    random: Sequence[str] = (),
+    confidence: float = 0.95,
+    units: NDArray[np.int64] | None = None,
 ) -> CurvesData:
     """From curves (samples, levels) by (model, explainer); `frames` names the explainers to show, in their order.
 
-    Of very many levels evenly spaced ones are drawn.
+    Of very many levels evenly spaced ones are drawn. `units` (samples,) say which samples belong together.
     """
     count = len(curve.places)
     chosen = evenly(count, POINTS)
     whole = {subject: values[:, chosen] for subject, values in found.items() if values.shape[1] == count and len(values)}
 
     def mean_curve(model: int, values: Array) -> MeanCurve:
-        intervals = [mean_interval(column, confidence) for column in values.T]
+        own = units if units is not None and len(units) == len(values) else None
+        intervals = [mean_interval(column, confidence, units=own) for column in values.T]
         value, *ends = (np.array([getattr(item, which) for item in intervals]) for which in ("value", "low", "high"))
         low, high = (np.clip(np.where(np.isnan(end), value, end), *curve.bounds) for end in ends)
         return MeanCurve(model=model, value=value, low=low, high=high)
@@ -152,7 +160,8 @@ class CurveFigure(Figure):
         mine = [one for one in series if line.quantity in one.measured.quantities]
         values = {(one.model, one.explainer): over_draws(one.measured[line.quantity]) for one in mine}
         controls = reading.random_controls(label)
-        found = curves_data(values, line, reading.models, reading.explained(label), controls, reading.confidence)
+        units = mine[0].units if mine else None
+        found = curves_data(values, line, reading.models, reading.explained(label), controls, reading.confidence, units)
         return found if found.explainers else None
 
     def plot(self, reading: RunReading, label: str, data: CurvesData) -> Plot:
