@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from veracity.audit import Audit
+from veracity.cards.case import cases_of, print_of, save_cases
 from veracity.cards.checks import MAPS, SCAN, SEARCH, TRAINING
 from veracity.cards.collect import collect
 from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, plan, seconds_of
@@ -27,7 +30,7 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.study import study
 from veracity.engine.versions import versions
-from veracity.inputs import TextInputs
+from veracity.inputs import SeveralInputs, TextInputs
 from veracity.results import Result
 
 BUDGET = "5m"
@@ -96,8 +99,10 @@ class CardStudy:
         with study(store, Kind.CARD, parts, **about) as kept, quietly():
             reading = Runs(chosen, self.title, folder, how).measure(crossed, self.audit)
             told = self.about(chosen, reading.results[MAPS])
-            record = collect(reading, list(chosen.audit.explainers), confidence=self.audit.confidence, about=told)
-            found = Card(record, title=self.title, path=store.root, confidence=self.audit.confidence)
+            record, judged = collect(reading, list(chosen.audit.explainers), confidence=self.audit.confidence, about=told)
+            cases = cases_of(judged, chosen.rows.tolist(), prints_of(chosen.audit.data))
+            save_cases(store, cases)
+            found = Card(record, cases, title=self.title, path=store.root, confidence=self.audit.confidence)
             kept.conclude(found.findings())
         return found
 
@@ -132,6 +137,7 @@ class CardStudy:
         told = [note_text(note) for note in maps.manifest.get("notes") or [] if note.get("text")]
         return {
             "title": self.title,
+            "unit": (maps.manifest["data"].get("units") or {"name": ""})["name"],
             "majority": majority,
             "modality": modality_of(self.audit.data),
             "available": chosen.size,
@@ -169,7 +175,7 @@ def card(
     budget      about how long it may take on a modest machine: "90s", "10m", or a number of seconds
     folder      the run folder, which keeps all measurements and the page; the same call with a larger budget goes on there
     samples     how many samples to use instead
-    settings    further settings of `Audit`, such as target, reference, outputs, seed, title
+    settings    further settings of `Audit`, such as units (which samples belong to one patient), by (subgroups), target, seed, title
 
     Without a folder, nothing is kept: save the page with `card.save("here")`.
     """
@@ -190,6 +196,13 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
         yield
+
+
+def prints_of(data: Inputs) -> list[str]:
+    """The hashes by which `card.case(x)` finds an input; none of inputs that are no single array of numbers."""
+    if isinstance(data, (EdgeInputs, GraphInputs, NodeInputs, SeveralInputs, TextInputs, TokenInputs)):
+        return []
+    return [print_of(values) for part in torch.arange(data.size()).split(64) for values in data.take(part).values]
 
 
 def modality_of(data: Inputs) -> str:

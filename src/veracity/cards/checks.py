@@ -81,7 +81,9 @@ class Check(ABC):
         same = any(reading.failure(part, label, self.score) == error for label in reading.controls)
         if error:
             return Standing(word=Word.NOT_ASKED if same else Word.UNTOLD, why=f"it could not be measured ({shorten(error)})")
-        if (part, explainer, self.score) in reading.known:
+        if (one := reading.known.get((part, explainer, self.score))) is not None and reading.rows is not None and not len(one.samples):
+            return Standing(word=Word.UNTOLD, why="no sample of this group was measured for it")
+        if one is not None:
             return Standing(word=Word.NOT_ASKED, undefined=reading.samples, why="it is undefined on every sample")
         return reading.missing.get(self.score, Standing(word=Word.NOT_ASKED, why="it cannot be measured here"))
 
@@ -120,14 +122,16 @@ class LosesAgreement(Check):
         kept, agreed = reading.table(part, one), reading.table(part, own).mean(axis=1, keepdims=True)
         kept = np.where(np.isnan(kept) & np.isfinite(agreed), 0.0, kept)  # a map that became constant keeps nothing
         lost = np.nan_to_num(agreed - kept)
-        gap = np.where(np.isin(np.arange(reading.samples), one.samples)[:, None], lost, np.nan)  # what failed is no finding
+        gap = np.full_like(lost, np.nan)  # what failed is no finding
+        place, _ = reading.places(one)
+        gap[place] = lost[place]
         about: dict[str, Any] = {
             "raw": mean(one.per_sample),
             "control": mean(own.per_sample),
             "against": "its own agreement",
             "assumed": assumed,
         }
-        return self.terms(Terms(gap, np.ones_like(gap), reading.crossed(one)), **about)
+        return self.terms(Terms(gap, np.ones_like(gap), reading.crossed(one), reading.units), **about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +172,7 @@ class BeatsControls(Check):
             "against": control.explainer,
             "assumed": assumed,
         }
-        return self.terms(Terms(gap, room, reading.crossed(one)), **about)
+        return self.terms(Terms(gap, room, reading.crossed(one), reading.units), **about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +194,7 @@ class KeepsSymmetry(Check):
         values, elements = reading.table(part, one), reading.symmetries[part][1]
         if one.sampling.exhaustive and elements is not None and elements > 1:
             values = values - (1.0 - values) / (elements - 1)
-        terms = Terms(values, reading.table(part, own), reading.crossed(one))
+        terms = Terms(values, reading.table(part, own), reading.crossed(one), reading.units)
         return self.terms(terms, raw=mean(values), control=mean(own.per_sample), against="its own agreement")
 
 
@@ -227,7 +231,8 @@ class NotMisled(Check):
             return Standing(word=Word.SHORT, **told, why=f"an example was found near {found} of {count(n, 'sample')}")
         none = f"no example was found in {tried:,} evaluations"
         if rare is not None:
-            bound = median_estimate(rare.per_sample, None, rare.bounds, censored=censored(rare), confidence=confidence)
+            about: dict[str, Any] = {"censored": censored(rare), "confidence": confidence, "units": rare.units}
+            bound = median_estimate(rare.per_sample, None, rare.bounds, **about)
             if bound.high <= self.rarity:
                 chance = f"for half of the samples at most 1 random point in {float(f'{math.exp(-bound.high):.2g}'):,.0f} is one"
                 return Standing(word=Word.HOLDS, **told, why=f"{none}, and {chance}")
@@ -261,7 +266,7 @@ class SurvivesTraining(Check):
             return Standing(word=Word.NOT_ASKED, why=FEW_DISAGREE if self.permuted else "it has no chance level here")
 
         def judge(confidence: float) -> Standing:
-            wide = pooled_estimate(pooled, one.measured, one.bounds, confidence).estimate
+            wide = pooled_estimate(pooled, one.measured, one.bounds, confidence, units=one.units).estimate
             low, high = ((end - chance) / (1.0 - chance) for end in (wide.low, wide.high))
             if self.permuted and not math.isfinite(low):
                 return Standing(word=Word.NOT_ASKED, value=value, n=wide.n, why=FEW_DISAGREE)

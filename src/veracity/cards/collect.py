@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from veracity.cards.checks import SEARCH, TRAINING, Check, Evidence
-from veracity.cards.decide import FAR, Standing, Word, combine, level_for, most_needed
+from veracity.cards.decide import FAR, FEWEST, Standing, Word, combine, level_for, most_needed
 from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
 from veracity.cards.questions import QUESTIONS, Question, evidence_for
 from veracity.cards.reading import Reading
@@ -21,6 +21,8 @@ from veracity.cards.record import (
     CardRecord,
     CheckRecord,
     ExplainerRecord,
+    GroupExplainer,
+    GroupRecord,
     OrderRecord,
     QuestionRecord,
     TruthRecord,
@@ -82,8 +84,8 @@ def stand(found: Found, level: float) -> dict[Key, Standing]:
     return {key: one.judge(level) if isinstance(one, Evidence) else one for key, one in found.items()}
 
 
-def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, about: Mapping[str, Any]) -> CardRecord:
-    """The whole card; `about` holds what does not come from the runs."""
+def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, about: Mapping[str, Any]) -> tuple[CardRecord, list[Judged]]:
+    """The whole card, and what was found about each explainer; `about` holds what does not come from the runs."""
     judged, comparisons, level = judge(reading, explainers, confidence)
     first = QUESTIONS[0]
     controls = [
@@ -92,10 +94,11 @@ def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, a
         if (part := evidence_for(reading, label, first))
     ]
     inside = [one for one in judged if one.words[first.key] is not Word.SHORT]
-    order = rivals(inside, reading.samples)
+    order = rivals(inside, reading)
+    groups, group_comparisons, group_level = subgroups(reading, explainers, confidence)
     words = {one.name: {key: word.value for key, word in one.words.items()} for one in judged}
     records = [record_of(one, reading, control=False, order=order) for one in judged]
-    return CardRecord(
+    record = CardRecord(
         card=SCHEMA,
         model=reading.model,
         accuracy=reading.about["accuracy"],
@@ -109,11 +112,16 @@ def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, a
         explainers=[*records, *(record_of(one, reading, control=True, order=None) for one in controls)],
         undominated=[] if order is None else list(order.undominated()),
         uses=[use_record(use, words) for use in USES],
-        orders=list(orders(judged, reading.samples)),
+        orders=list(orders(judged, reading)),
         truth=planted_truth(about["modality"]),
         notes=[*about["notes"], *twins(judged)],
+        units=None if reading.units is None else len(np.unique(reading.units)),
+        groups=groups,
+        group_comparisons=group_comparisons,
+        group_level=group_level,
         **{key: value for key, value in about.items() if key != "notes"},
     )
+    return record, judged
 
 
 def planted_truth(modality: str) -> list[TruthRecord]:
@@ -134,7 +142,41 @@ def use_record(use: Any, words: Mapping[str, Mapping[str, str]]) -> UseRecord:
     return UseRecord(key=use.key, title=use.title, why=use.why, questions=list(use.questions), fit=fit, open=maybe, unfit=unfit)
 
 
-def rivals(inside: Sequence[Judged], samples: int) -> Dominance | None:
+def subgroups(reading: Reading, explainers: Sequence[str], confidence: float) -> tuple[list[GroupRecord], int, float | None]:
+    """The answers in every subgroup, how many comparisons there are in all groups together, and the confidence of each of them.
+
+    The groups are a family of their own, so that the words about all samples do not depend on them.
+    """
+    parts = {(one.name, label): np.flatnonzero(one.codes == place) for one in reading.groups for place, label in enumerate(one.labels)}
+    inner = {key: reading.among(rows) for key, rows in parts.items() if len(rows) >= FEWEST}
+    found = {
+        key: {name: {one.key: evidence_for(group, name, one) for one in QUESTIONS} for name in explainers} for key, group in inner.items()
+    }
+    every = [one for names in found.values() for asked in names.values() for part in asked.values() for one in part.values()]
+    comparisons = sum(isinstance(one, Evidence) for one in every)
+    level = level_for(comparisons, confidence)
+
+    def answers(key: tuple[str, str]) -> Iterator[GroupExplainer]:
+        for name, asked in found.get(key, {}).items():
+            own = Judged(name, asked, {question: stand(part, level) for question, part in asked.items()})
+            said = [answer_of(one, asked[one.key], own.standings[one.key], own.words[one.key], inner[key]) for one in QUESTIONS]
+            yield GroupExplainer(name=name, answers=said)
+
+    records = [
+        GroupRecord(
+            by=key[0],
+            label=key[1],
+            samples=len(rows),
+            units=None if reading.units is None else len(np.unique(reading.units[rows])),
+            few=key not in inner,
+            explainers=list(answers(key)),
+        )
+        for key, rows in parts.items()
+    ]
+    return records, comparisons, level if parts else None
+
+
+def rivals(inside: Sequence[Judged], reading: Reading) -> Dominance | None:
     """Who dominates whom among those that are not out; None if nobody is left.
 
     Of question 0 the word counts: to hold is better than to be open.
@@ -142,8 +184,8 @@ def rivals(inside: Sequence[Judged], samples: int) -> Dominance | None:
     if not inside:
         return None
     proven = np.array([float(one.words[QUESTIONS[0].key] is Word.HOLDS) for one in inside])
-    checks = [Gains.fixed(proven, samples), *(one for _, one in keyed_gains(inside, samples))]
-    return Dominance.of([one.name for one in inside], checks)
+    checks = [Gains.fixed(proven, reading.samples), *(one for _, one in keyed_gains(inside, reading.samples))]
+    return Dominance.of([one.name for one in inside], checks, units=reading.units)
 
 
 def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains]]:
@@ -158,8 +200,9 @@ def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains
     return [(key, Gains(rows(key, "gap"), rows(key, "room"))) for key in keys]
 
 
-def orders(judged: Sequence[Judged], samples: int) -> Iterator[OrderRecord]:
+def orders(judged: Sequence[Judged], reading: Reading) -> Iterator[OrderRecord]:
     """How alike the checks of question 1 order the explainers here."""
+    samples = reading.samples
     own = {check.key for check in QUESTIONS[1].checks}
     checks = [(key, gains) for key, gains in keyed_gains(judged, samples) if key[0].key in own]
     whole = np.ones((1, samples))
@@ -168,7 +211,7 @@ def orders(judged: Sequence[Judged], samples: int) -> Iterator[OrderRecord]:
         rho, low, high = math.nan, math.nan, math.nan
         if known >= FEW_ORDERED:
             rho = float(spearman_correlation(one.values(whole), other.values(whole))[0])
-            drawn = np.concatenate([spearman_correlation(one.values(w), other.values(w)) for w in resamplings(samples)])
+            drawn = np.concatenate([spearman_correlation(one.values(w), other.values(w)) for w in resamplings(samples, reading.units)])
             drawn = drawn[np.isfinite(drawn)]
             low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975])) if len(drawn) else (math.nan, math.nan)
         yield OrderRecord(

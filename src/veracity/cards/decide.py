@@ -23,6 +23,7 @@ import numpy as np
 from veracity.core.errors import InputError
 from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.intervals import Array, Interval, check_confidence, mean_interval, unseen_share
+from veracity.statistics.units import Codes, independent
 
 FEWEST = 8
 """Samples with a value, below which a check says nothing."""
@@ -108,6 +109,7 @@ class Terms:
     """How far an explainer gets and how far it could get, per sample and draw (samples, draws); NaN where undefined.
 
     Draws that are `crossed` are shared by all samples, such as randomised copies of a model, so more samples do not average them out.
+    `units` (samples,) say which samples belong together, such as those of one patient.
 
     >>> found = Terms(np.full((9, 1), 0.5), np.ones((9, 1))).standing(0.1, 0.95)
     >>> found.word.value, found.value, found.n
@@ -117,6 +119,7 @@ class Terms:
     gap: Array
     room: Array
     crossed: bool = False
+    units: Codes | None = None
 
     def __post_init__(self) -> None:
         if self.gap.ndim != 2 or self.gap.shape != self.room.shape:
@@ -138,10 +141,10 @@ class Terms:
         counts: dict[str, Any] = {"n": n, "undefined": lost}
         if n == 0:
             return Standing(word=Word.NOT_ASKED, **counts, why="it is undefined on every sample")
-        size = float(room[kept].mean())
-        if size < LEAST_ROOM:
+        width, size = float(room[kept].mean()), independent(kept, self.units)
+        if width < LEAST_ROOM:
             return Standing(word=Word.NOT_ASKED, **counts, why="the reference leaves no room to be better")
-        value = float(gap[kept].mean()) / size
+        value = float(gap[kept].mean()) / width
         if n < FEWEST or lost > n:
             few = f"only {n} of {n + lost} samples have a value" if lost else f"{n} samples are fewer than the {FEWEST} that a word needs"
             return Standing(word=Word.UNTOLD, value=value, **counts, why=few)
@@ -150,21 +153,21 @@ class Terms:
         return Standing(
             word=word,
             value=value,
-            low=line + found.low / size,
-            high=line + found.high / size,
+            low=line + found.low / width,
+            high=line + found.high / width,
             **counts,
             more=more_samples(found) if word is Word.UNTOLD and not self.crossed else None,
             shared=self.crossed,
-            why="" if math.isfinite(found.low) else "a single shared draw has no interval",
-            unseen=unseen_share(n, confidence) if found.low == found.high else math.nan,
+            why="" if math.isfinite(found.low) else "a single shared draw has no interval" if size > 1 else "all samples are of one unit",
+            unseen=unseen_share(size, confidence) if found.low == found.high else math.nan,
         )
 
     def difference(self, line: float, confidence: float) -> Interval:
         """The mean of gap - line room with its interval."""
         if self.crossed:
-            return crossed_interval(self.gap - line * self.room, confidence, scale=1.0)
+            return crossed_interval(self.gap - line * self.room, confidence, scale=1.0, units=self.units)
         gap, room = self.per_sample
-        return mean_interval(gap - line * room, confidence, scale=1.0)
+        return mean_interval(gap - line * room, confidence, scale=1.0, units=self.units)
 
 
 def combine(words: Collection[Word], witnesses: bool = False) -> Word:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from veracity.core.errors import InputError
 from veracity.statistics.intervals import Array
 from veracity.statistics.resampling import resamplings
+from veracity.statistics.units import Codes
 
 MARGIN = 0.05
 """Differences up to this size count as none."""
@@ -81,13 +82,13 @@ class Dominance:
     alone: Array
 
     @classmethod
-    def of(cls, explainers: Sequence[str], checks: Sequence[Gains], margin: float = MARGIN) -> Dominance:
-        """From all checks of all explainers, by resampling the samples."""
+    def of(cls, explainers: Sequence[str], checks: Sequence[Gains], margin: float = MARGIN, units: Codes | None = None) -> Dominance:
+        """From all checks of all explainers, by resampling the samples, or the `units` (samples,) that they belong to."""
         count = len(explainers)
         if not checks or count == 0:
             return cls(tuple(explainers), np.zeros((count, count)), np.ones(count))
         above, free, total = np.zeros((count, count)), np.zeros(count), 0
-        for weights in resamplings(checks[0].gap.shape[1]):
+        for weights in resamplings(checks[0].gap.shape[1], units):
             found = dominance([one.values(weights) for one in checks], margin)
             above += found.sum(axis=0)
             free += (~found.any(axis=1)).sum(axis=0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from veracity.cards.plan import listed
-from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
+from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord
 from veracity.core.wording import count as of
 from veracity.core.wording import number
 from veracity.report.html import environment
@@ -56,7 +56,54 @@ def html(card: CardRecord) -> str:
         uses=list(use_sentences(card)),
         left_out=left_out(card),
         trust=agreement(card),
+        subgroups=subgroup_sentences(card),
+        size_of=size_of,
     )
+
+
+def size_of(group: GroupRecord, unit: str = "") -> str:
+    """How many samples a subgroup has, in words."""
+    return of(group.samples, "sample") + ("" if group.units is None else f" of {of(group.units, unit or 'unit')}")
+
+
+DECIDED = ("holds", "falls short")
+"""Words that a subgroup can differ in."""
+
+
+def subgroup_sentences(card: CardRecord) -> list[str]:
+    """Which words differ between subgroups, or between one and all samples; which groups are too small, and if nothing differs."""
+    numbers = {one.key: one.number for one in card.questions}
+    whole = {(one.name, said.question): said.word for one in card.explainers for said in one.answers}
+    said = []
+    for by in dict.fromkeys(one.by for one in card.groups):
+        groups = [one for one in card.groups if one.by == by and not one.few]
+        words: dict[tuple[str, str], dict[str, AnswerRecord]] = {}
+        for group in groups:
+            for one in group.explainers:
+                for answer_ in one.answers:
+                    words.setdefault((one.name, answer_.question), {})[group.label] = answer_
+        found = [text for key, told in words.items() for text in differing(key, numbers[key[1]], told, whole[key])]
+        said += [f"By {by}, {text}" for text in found]
+        if groups and not found:
+            open_ = [f"{sum(told[one.label].word == 'cannot tell yet' for told in words.values())} in {one.label}" for one in groups]
+            sizes = listed([f"{one.label} ({size_of(one, card.unit)})" for one in groups])
+            what = f"no word contradicts another one or that of all samples, for {sizes}"
+            said.append(f"By {by}, {what}. Of {len(words)} words in each, {listed(open_)} cannot be told yet.")
+        few = [f"{one.label} ({size_of(one, card.unit)})" for one in card.groups if one.by == by and one.few]
+        said += [f"By {by}, there are too few samples of {listed(few)} for any word."] if few else []
+    return said
+
+
+def differing(key: tuple[str, str], place: int, told: Mapping[str, AnswerRecord], whole: str) -> Iterator[str]:
+    """A sentence if an explainer holds on a question in one subgroup, and falls short in another one or on all samples."""
+    decided = {label: one.word for label, one in told.items() if one.word in DECIDED}
+    every = {**decided, **({"all samples": whole} if whole in DECIDED else {})}
+    if len(set(every.values())) < len(DECIDED):
+        return
+    short = [label for label, word in every.items() if word == "falls short"]
+    good = [label for label, word in every.items() if word == "holds"]
+    why = next((told[label].sentence for label in (*short, *good) if label in told), "")
+    yield f"{key[0]} falls short on question {place} ({SHORT[key[1]]}) for {listed(short)}, and holds for {listed(good)}. {why}"
 
 
 def agreement(card: CardRecord) -> list[str]:
@@ -212,7 +259,8 @@ def never(words: Sequence[str]) -> bool:
 def facts(card: CardRecord) -> list[str]:
     """What was measured, and how sure the words are."""
     every = f"all {card.samples}" if card.samples == card.available else f"{card.samples} of {card.available}"
-    said = [f"{every} samples" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)} on them")]
+    people = "" if card.units is None else f", of {of(card.units, card.unit or 'unit')}"
+    said = [f"{every} samples{people}" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)} on them")]
     chance = PERCENT * (1.0 - card.level)
     said.append(
         f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words together are right with about "
@@ -230,6 +278,7 @@ def markdown(card: CardRecord) -> str:
     lines = [f"## {card.title}", "", *answer(card), ""]
     lines += [line(head), line(["---"] * len(head)), *map(line, rows), ""]
     lines += [f"- **{title}** ({questions}): {follows}" for title, _, questions, follows in use_sentences(card)]
+    lines += ["", *subgroup_sentences(card)] if card.groups else []
     lines += ["", *(f"{one.number}. {one.title} {one.rule}" for one in card.questions), ""]
     lines += [f"Note: {note}" for note in (*card.notes, *left_out(card))]
     lines.append(f"Measured by veracity: {'; '.join(facts(card))}. Schema {card.card}.")
@@ -250,5 +299,6 @@ def text(card: CardRecord) -> str:
     lines += ["", "  ".join(f"{mark} {word}" for word, mark in MARKS.items()), ""]
     lines += [f"{one.number}  {one.title}" for one in card.questions]
     lines += ["", *(f"{title}: {follows}" for title, _, _, follows in use_sentences(card))]
+    lines += ["", *subgroup_sentences(card)] if card.groups else []
     lines += ["", *(f"note: {note}" for note in card.notes), f"{'; '.join(facts(card))}."]
     return "\n".join(lines)

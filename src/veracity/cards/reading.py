@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veracity.cards.decide import Standing
+from veracity.inputs.units import Groups
 from veracity.results import Result, Series
 from veracity.results.series import mean, null_of
 from veracity.statistics.intervals import Array
@@ -23,7 +25,8 @@ BOUNDED = ("logits", "probabilities", "multilabel")
 class Reading:
     """The results of a card by part, for `samples` samples of one model; `missing` says why a part or a score was not run.
 
-    `classes` is how many outputs the model has, and `symmetries` what each part of question 3 asks for: (words, elements).
+    `classes` is how many outputs the model has, and `symmetries` what each part of question 3 asks for: (words, elements). A reading of a
+    subgroup has the numbers of its samples as `rows`, ascending.
     """
 
     results: Mapping[str, Result]
@@ -32,12 +35,29 @@ class Reading:
     classes: int = 0
     missing: Mapping[str, Standing] = field(default_factory=dict)
     symmetries: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
+    rows: NDArray[np.int64] | None = None
+
+    def among(self, rows: NDArray[np.int64]) -> Reading:
+        """The same for some of the samples."""
+        return replace(self, samples=len(rows), rows=rows)
+
+    @cached_property
+    def units(self) -> NDArray[np.int64] | None:
+        """The unit of each sample, such as its patient; None if each sample stands alone."""
+        found = next((result.units for result in self.results.values()), None)
+        return None if found is None else found[: self.samples] if self.rows is None else found[self.rows]
+
+    @cached_property
+    def groups(self) -> list[Groups]:
+        """The subgroups of the samples, by name."""
+        found = next((result.manifest["data"].get("groups") for result in self.results.values()), None) or ()
+        return [Groups(one["name"], tuple(one["labels"]), np.array(one["of"], dtype=np.int64)[: self.samples]) for one in found]
 
     @cached_property
     def known(self) -> dict[tuple[str, str, str], Series]:
         """Every series of the model by part, explainer and score, without the samples that failed."""
         return {
-            (part, one.explainer, one.score): one.sound()
+            (part, one.explainer, one.score): one.sound() if self.rows is None else one.sound().among(self.rows)
             for part, result in self.results.items()
             for one in result.series
             if one.model == self.model
@@ -67,9 +87,17 @@ class Reading:
         plain = self.results[part].manifest["score_specs"][one.score]["reduce"] == "mean"
         values = one.values if self.crossed(one) and plain else one.per_sample[:, None]
         found = np.full((self.samples, values.shape[1]), np.nan)
-        inside = one.samples < self.samples
-        found[one.samples[inside]] = values[inside]
+        place, inside = self.places(one)
+        found[place] = values[inside]
         return found
+
+    def places(self, one: Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The places of the samples of a series among those of the reading, and which of its samples are there."""
+        if self.rows is None:
+            inside = one.samples < self.samples
+            return one.samples[inside], inside
+        inside = np.isin(one.samples, self.rows)
+        return np.searchsorted(self.rows, one.samples[inside]), inside
 
     def control(self, part: str, explainer: str, score: str, edges: bool) -> Series | None:
         """The random control that is fair to an explainer; with `edges`, the edge filter if it scores better."""

@@ -110,8 +110,33 @@ class TruthRecord(Part):
     high: float
 
 
+class GroupExplainer(Part):
+    """The answers about one explainer in a subgroup."""
+
+    name: str
+    answers: list[AnswerRecord]
+
+
+class GroupRecord(Part):
+    """A subgroup of the samples: those with the `label` in what they are grouped `by`.
+
+    One with too `few` samples has no answers. `units` is how many units, such as patients, its samples belong to.
+    """
+
+    by: str
+    label: str
+    samples: Count
+    units: Count | None = None
+    few: bool
+    explainers: list[GroupExplainer]
+
+
 class CardRecord(Part):
-    """A card."""
+    """A card.
+
+    The samples belong to so many `units`, each called a `unit` such as "patient"; None if each sample stands alone. The words of all
+    `groups` are a family of their own: their intervals are at `group_level`, for `group_comparisons`.
+    """
 
     card: Literal["veracity-card/1"]
     title: str
@@ -139,3 +164,8 @@ class CardRecord(Part):
     left_out: dict[str, str]
     notes: list[str]
     versions: dict[str, Plain]
+    units: Count | None = None
+    unit: str = ""
+    groups: list[GroupRecord] = Field(default_factory=list)
+    group_comparisons: Count = 0
+    group_level: float | None = None

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pandas as pd
 
+from veracity.cards.case import Case, Cases, read_cases
+from veracity.cards.case import case as one_case
 from veracity.cards.claim import Claim
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
 from veracity.core.errors import unknown
@@ -34,6 +36,7 @@ class Card(StudyResult):
 
     kind: ClassVar[Kind] = Kind.CARD
     record: CardRecord = field(repr=False)
+    cases: Cases | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
@@ -80,25 +83,29 @@ class Card(StudyResult):
 
         return changes(before, self)
 
-    def table(self) -> pd.DataFrame:
-        """One row per explainer and question: the word and its sentence."""
-        return pd.DataFrame(
-            [
-                {"explainer": name, "question": said.question, "word": said.word, "sentence": said.sentence}
-                for name, one in self.explainers.items()
-                for said in one.answers
-            ],
-            columns=["explainer", "question", "word", "sentence"],
-        )
+    def case(self, sample: Any) -> Case:
+        """One case among the audited ones, by its number in the data or by its input: its percentile by every check, and a sentence."""
+        return one_case(self.record, read_cases(self.path) if self.cases is None else self.cases, sample)
 
-    def numbers(self) -> pd.DataFrame:
-        """One row per explainer, question and check: the numbers behind the words."""
-        rows = [
-            {"explainer": name, "question": said.question, **check.model_dump()}
-            for name, one in self.explainers.items()
-            for said in one.answers
-            for check in said.checks
-        ]
+    def answers(self, by: str | None = None) -> list[tuple[dict[str, str], AnswerRecord]]:
+        """Every answer with the explainer that it is about; with `by`, those of the subgroups by this name."""
+        if by is None:
+            return [({"explainer": name}, said) for name, one in self.explainers.items() for said in one.answers]
+        known = dict.fromkeys(one.by for one in self.record.groups)
+        if by not in known:
+            raise unknown("grouping of this card", by, known)
+        mine = [one for one in self.record.groups if one.by == by]
+        return [({"group": group.label, "explainer": one.name}, said) for group in mine for one in group.explainers for said in one.answers]
+
+    def table(self, by: str | None = None) -> pd.DataFrame:
+        """One row per explainer and question: the word and its sentence. With `by`, such as "sex", one for each of its subgroups."""
+        columns = [*([] if by is None else ["group"]), "explainer", "question", "word", "sentence"]
+        rows = [{**who, "question": said.question, "word": said.word, "sentence": said.sentence} for who, said in self.answers(by)]
+        return pd.DataFrame(rows, columns=columns)
+
+    def numbers(self, by: str | None = None) -> pd.DataFrame:
+        """One row per explainer, question and check: the numbers behind the words. With `by`, one for each of its subgroups."""
+        rows = [{**who, "question": said.question, **check.model_dump()} for who, said in self.answers(by) for check in said.checks]
         return pd.DataFrame(rows)
 
     def requirements(self) -> pd.DataFrame:

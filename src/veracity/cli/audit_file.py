@@ -30,7 +30,7 @@ KEYS: dict[str, Any] = {
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
     "explainers": (list, dict),
     "scores": (list, dict, str),
-    **dict.fromkeys(("symmetry", "truth", "walk"), (str, dict)),
+    **dict.fromkeys(("symmetry", "truth", "walk", "units", "by"), (str, dict)),
     **dict.fromkeys(("examples", "seed"), int),
     **dict.fromkeys(("controls", "companions"), bool),
     "target": (str, int, dict),
@@ -65,6 +65,7 @@ def read(path: Path) -> tuple[Audit, Path | str]:
     given: dict[str, Any] = {
         "reference": None if reference is None else data(reference)[0],
         "truth": truth(content.pop("truth"), here) if "truth" in content else None,
+        **{name: people(content.pop(name), here, name) for name in ("units", "by") if name in content},
         "training": data(content.pop("training")) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
@@ -98,13 +99,50 @@ def truth(given: Any, here: Path) -> Any:
     return TRUTHS[kind](content)
 
 
-def masks(where: str, here: Path) -> Any:
-    """The ground truth from an .npy file beside the audit file, or from module:function."""
+def people(given: Any, here: Path, what: str) -> Any:
+    """Labels of samples, for `units` and `by`, or a table {name = labels} of them.
+
+    Labels come from module:function, a text file with one label per line, an .npy file, {file = "people.csv", column = "sex"}, or a column
+    of the table of inputs by its name.
+    """
+    if isinstance(given, dict):
+        if set(given) == {"file", "column"}:
+            return csv_column(given["file"], given["column"], here)
+        return {name: people(one, here, f"{what}.{name}") for name, one in given.items()}
+    if not isinstance(given, str):
+        raise SpecError(
+            f'{what} is the name of a file, "module:function", or {{file = "people.csv", column = ...}}, not {short_repr(given)}.'
+        )
+    if given.endswith(".npy") or ":" in given:
+        return masks(given, here, f"the labels of {what}")
+    if not given.endswith(".txt"):
+        return given
+    try:
+        return (here / given).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{here / given} with the labels of {what} cannot be read: {' '.join(str(error).split())[:160]}") from error
+
+
+def csv_column(file: Any, column: Any, here: Path) -> Any:
+    """A column of a CSV file beside the audit file, as text."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(here / str(file), dtype=str)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{here / str(file)} is not a readable CSV file: {' '.join(str(error).split())[:160]}") from error
+    if column not in table:
+        raise unknown(f"column of {file}", str(column), map(str, table.columns))
+    return table[column]
+
+
+def masks(where: str, here: Path, what: str = "the ground truth") -> Any:
+    """The ground truth, or labels, from an .npy file beside the audit file, or from module:function."""
     if not where.endswith(".npy"):
         return call(where, {})
     file = here / where
     if not file.is_file():
-        raise InputError(f"There is no file {file} with the ground truth.")
+        raise InputError(f"There is no file {file} with {what}.")
     try:
         return np.load(file, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
