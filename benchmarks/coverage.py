@@ -219,7 +219,99 @@ def of_gap(distances: Array, truth: float, n: int, rng: Generator) -> Outcome:
     return Outcome(found.low, found.high, truth, student(found.samples), math.isfinite(found.unseen))
 
 
+# Samples that belong to units, such as images of patients; each with intervals over units and over samples.
+
+
+def unit_sizes(units: int, rng: Generator, largest: int = 20) -> Array:
+    """The unit of every sample, of 1 to `largest` samples each."""
+    return np.repeat(np.arange(units), rng.integers(1, largest + 1, units))
+
+
+def effects(draw: Callable[[Generator, int], Array], codes: Array, rng: Generator) -> Array:
+    """Values with an intra-class correlation of one half: what a unit adds to all of its samples, and what each sample has of its own."""
+    return (draw(rng, int(codes.max()) + 1)[codes] + draw(rng, len(codes))) / math.sqrt(2)
+
+
+def normal(rng: Generator, n: int) -> Array:
+    """Normal values of mean 0 and variance 1."""
+    return rng.standard_normal(n)
+
+
+def skewed_effects(rng: Generator, n: int) -> Array:
+    """1 - lognormal, moved and scaled to mean 0 and variance 1."""
+    mean, variance = math.exp(0.5), (math.e - 1) * math.e
+    return np.asarray((mean - rng.lognormal(0, 1, n)) / math.sqrt(variance))
+
+
+def one_large(units: int, rng: Generator) -> Array:
+    """The unit of every sample, of which the first has half as many samples as all others."""
+    return np.concatenate([np.zeros(units, dtype=np.int64), np.repeat(np.arange(1, units), 2)])
+
+
+def grouped_mean(
+    sizes: Callable[[int, Generator], Array], draw: Callable[[Generator, int], Array], units: int, by: bool, rng: Generator
+) -> Outcome:
+    """The mean of samples of units, whose truth is 0."""
+    codes = sizes(units, rng)
+    values = effects(draw, codes, rng)
+    found = estimate(values[:, None], Sampling(exhaustive=True), WIDE, units=codes if by else None)
+    return Outcome(found.low, found.high, 0.0, student(values), math.isfinite(found.unseen))
+
+
+def grouped_crossed(units: int, by: bool, rng: Generator) -> Outcome:
+    """The mean of samples of units that share eight draws."""
+    codes = unit_sizes(units, rng)
+    values = effects(normal, codes, rng)[:, None] + 0.3 * rng.standard_normal((1, 8)) + 0.5 * rng.standard_normal((len(codes), 8))
+    found = estimate(values, Sampling(nested=False), WIDE, units=codes if by else None)
+    return Outcome(found.low, found.high, 0.0, plain_crossed(values))
+
+
+def grouped_median(units: int, by: bool, rng: Generator) -> Outcome:
+    """The median of samples of units."""
+    codes = unit_sizes(units, rng)
+    found = median_estimate(effects(normal, codes, rng), None, WIDE, units=codes if by else None)
+    return Outcome(found.low, found.high, 0.0)
+
+
+def grouped_pairs(units: int, by: bool, rng: Generator) -> Outcome:
+    """All differences between three explainers of the same samples of units at once; no two of them differ."""
+    codes = unit_sizes(units, rng)
+    rows = mean_differences({name: effects(normal, codes, rng) for name in "abc"}, LEVEL, units=codes if by else None)
+    missed = [row for row in rows if not row.low <= 0.0 <= row.high]
+    row = (missed or rows)[0]
+    return Outcome(row.low, row.high, 0.0)
+
+
+def grouped_pooled(units: int, by: bool, rng: Generator) -> Outcome:
+    """MeGe, of which a unit's distances are alike: 1 / (1 + mean distance), where the mean distance is one half."""
+    codes = unit_sizes(units, rng)
+    apart = rng.beta(2, 2, int(codes.max()) + 1)[codes]
+    distance = np.clip(apart[:, None] + rng.uniform(-1, 1, (len(codes), 4)) * np.minimum(apart, 1 - apart)[:, None], 0.0, 1.0)[:, :, None]
+    measured = Measured({"distance": distance, **{name: np.ones_like(distance) for name in ("right", "other_right", "same")}})
+    replicates = bootstrap_values(MeGe(), [measured], len(codes), codes if by else None)[:, 0]
+    value = pooled_value(MeGe(), measured)
+    low, high = bootstrap_interval(MeGe(), measured, value, replicates, LEVEL, codes if by else None)
+    return Outcome(low, high, 1 / 1.5)
+
+
 # The table.
+
+
+def of_units(folder: Path) -> Iterator[Setting]:
+    """Units of 1 to 20 samples with an intra-class correlation of one half: intervals over units, and over samples as if independent."""
+    kinds: list[tuple[str, str, Callable[[int, bool, Generator], Outcome], tuple[int, ...], int]] = [
+        ("mean", "normal", partial(grouped_mean, unit_sizes, normal), (5, 10, 30, 100), 1),
+        ("mean", "1 - lognormal, sigma 1", partial(grouped_mean, unit_sizes, skewed_effects), (10, 30, 100), 1),
+        ("mean", "normal, a third of all samples in one unit", partial(grouped_mean, one_large, normal), (10, 30), 1),
+        ("crossed", "normal, 8 draws", grouped_crossed, (10, 30), 1),
+        ("median", "normal", grouped_median, (10, 30, 100), 1),
+        ("differences", "normal, three pairs", grouped_pairs, (10, 30), 4),
+        ("pooled, mege", "beta", grouped_pooled, (10, 30), 4),
+    ]
+    for kind, population, draw, sizes, share in kinds:
+        for units in sizes:
+            for size, by in (("over units", True), ("over samples", False)):
+                yield Setting(kind=f"units, {kind}", population=population, size=size, n=units, draw=partial(draw, units, by), share=share)
 
 
 def means(folder: Path) -> Iterator[Setting]:
@@ -334,6 +426,7 @@ KINDS: dict[str, Callable[[Path], Iterator[Setting]]] = {
     "differences": paired,
     "pooled": pooled,
     "orbits": orbits,
+    "units": of_units,
 }
 
 

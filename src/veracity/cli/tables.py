@@ -33,7 +33,7 @@ GAP = (
     "Gap: the mean distance along the orbit between the un-transformed output and the output for the original input; an exactly "
     "equivariant model has 0. {level:g} % intervals, for other samples."
 )
-CAPTION = "{level:g} % intervals, for other samples and for other copies of the weights where they are shared. {beside}"
+CAPTION = "{level:g} % intervals, for other {others} and for other copies of the weights where they are shared. {beside}"
 FOLDED = (
     "MeGe and ReCo: for other samples of these trained models, not for other trainings. S= and S!=: how many pairs of models should "
     "explain alike, and how many not; null 95 %: what ReCo reaches where labels are permuted; p: how rarely it is as high."
@@ -151,7 +151,9 @@ def captions(rows: Sequence[Row], level: float, columns: Collection[str]) -> Ite
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     if len({row.direction for row in rows}) > 1:
         yield BETTER
-    yield CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
+    people = max((row.units for row in rows if row.units is not None), default=0)
+    others = f"units like these {people}, to which the samples belong," if people else "samples"
+    yield CAPTION.format(level=level, others=others, beside=f"{beside}." if beside else "").strip()
     if any(math.isfinite(row.unseen) for row in rows if not row.pending):
         yield UNSEEN.format(draws=SHARED)
     if any(row.pairs_same is not None for row in rows):
