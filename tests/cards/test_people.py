@@ -1,0 +1,139 @@
+"""Patients, subgroups and single cases, on a card and in an audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import veracity
+from linear_cards import contributions, labelled, linear_model, random_map
+from veracity import Audit
+from veracity.cards.case import percentile
+from veracity.cards.result import Card
+from veracity.cli import audit_file
+from veracity.core.errors import InputError, SpecError
+from veracity.studies.result import load
+
+pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+SIZE = 48
+
+
+def half_wrong(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Exact where the first feature is positive; elsewhere features in the wrong order."""
+    exact = contributions(model, inputs, targets)
+    return torch.where(inputs[:, :1] > 0, exact, -exact)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("people") / "card"
+
+
+@pytest.fixture(scope="module")
+def card(folder: Path) -> Card:
+    x, y = labelled(SIZE)
+    people: dict[str, Any] = {"units": {"patient": np.arange(SIZE) // 2}, "by": {"side": side(x), "site": ["A"] * 43 + ["B"] * 5}}
+    named = {"exact": contributions, "half": half_wrong, "random": random_map}
+    given: dict[str, Any] = {"explainers": named, "samples": SIZE, "budget": "1s", "progress": False, "folder": folder}
+    return veracity.card(linear_model(), x, y, **given, **people)
+
+
+def side(x: Tensor) -> list[str]:
+    return ["right" if value > 0 else "left" for value in x[:, 0].tolist()]
+
+
+def test_the_card_says_how_many_patients_there_are(card: Card) -> None:
+    assert (card.record.units, card.record.unit) == (24, "patient")
+    assert "all 48 samples, of 24 patients" in str(card)
+
+
+def test_a_word_that_differs_is_named_with_its_subgroup(card: Card) -> None:
+    text = "By side, half falls short on question 1 (faithful) for left"
+    assert text in str(card)
+    assert text in card._repr_html_()
+    table = card.table(by="side").set_index(["explainer", "question", "group"])["word"]
+    assert (table["half", "faithful", "left"], table["half", "faithful", "right"]) == ("falls short", "holds")
+    assert table["exact", "faithful"].tolist() == ["holds", "holds"]
+    assert "By site, there are too few samples of B (5 samples of 3 patients) for any word." in str(card)
+    numbers = card.numbers(by="side")
+    left = numbers[(numbers["group"] == "left") & (numbers["explainer"] == "exact") & (numbers["check"] == "deletion")]
+    assert left["n"].item() == side(labelled(SIZE)[0]).count("left")
+    with pytest.raises(SpecError, match="grouping of this card"):
+        card.table(by="sex")
+
+
+def test_subgroups_are_a_family_of_their_own(card: Card) -> None:
+    record = card.record
+    assert record.group_level is not None
+    assert record.group_level == pytest.approx(1 - 0.05 / record.group_comparisons)
+    assert record.level == pytest.approx(1 - 0.05 / record.comparisons)
+
+
+def test_a_case_among_the_audited_ones(card: Card, folder: Path) -> None:
+    x, _ = labelled(SIZE)
+    bad = next(place for place, name in enumerate(side(x)) if name == "left")
+    case = card.case(bad)
+    table = case.table().set_index(["explainer", "check"])
+    numbers = card.numbers().set_index(["explainer", "check"])
+    assert table.loc[("half", "deletion"), "mean"] == pytest.approx(numbers.loc[("half", "deletion"), "value"], abs=1e-3)
+    assert table.loc[("half", "deletion"), "percentile"] < 60
+    assert case.said["exact"].startswith("as much as the average of 48 cases")
+    weak = {place for place in range(SIZE) if "less than the average" in card.case(place).said["half"]}
+    assert weak
+    assert all(side(x)[place] == "left" for place in weak)
+    assert card.case(x[bad]).sample == card.case(x[bad : bad + 1]).sample == bad
+    assert str(load(folder).case(bad)) == str(case)
+    assert "<table>" in case._repr_html_()
+    assert percentile(np.array([3.0, 1.0, 2.0, np.nan]), 0) == pytest.approx(100 * 2.5 / 3)
+
+
+@pytest.mark.parametrize(
+    ("which", "said"), [(99, "Sample 99 is not one of the 48"), ("a", "A case is the number"), (torch.zeros(16), "none of the 48 samples")]
+)
+def test_a_case_that_was_not_audited(card: Card, which: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        card.case(which)
+
+
+def test_units_reuse_all_values_of_an_audit(tmp_path: Path) -> None:
+    x, y = labelled(24)
+    audit: dict[str, Any] = {"models": linear_model(), "inputs": x, "targets": y, "explainers": ["saliency"], "scores": ["deletion"]}
+    people: dict[str, Any] = {"units": {"patient": np.arange(24) // 6}, "by": {"sex": ["f", "m"] * 12}}
+    plain = Audit(**audit).run(tmp_path, progress=False)
+    before = plain.table()
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    grouped = Audit(**audit, **people).run(tmp_path, progress=False)
+    assert written
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == written
+    assert [cell["key"] for cell in grouped.manifest["cells"]] == [cell["key"] for cell in plain.manifest["cells"]]
+    table = grouped.table()
+    assert table["value"].tolist() == before["value"].tolist()
+    assert table["units"].tolist() == [4] * len(table)
+    assert "units" not in before
+    assert "The 24 samples belong to 4 patients: the intervals are about other patients." in str(grouped)
+    by = grouped.table(by="sex")
+    assert by["group"].unique().tolist() == ["f", "m"]
+    own = by[(by["group"] == "m") & (by["explainer"] == "saliency")]
+    values = grouped.samples("deletion").query("explainer == 'saliency'")["value"].to_numpy()
+    assert own["value"].item() == pytest.approx(values[1::2].mean())
+    small = grouped.table(by=["a"] * 20 + ["b"] * 4)
+    assert set(small.loc[small["group"] == "b", "note"]) == {"too few samples"}
+    with pytest.raises(InputError, match="for 24 samples"):
+        grouped.table(by=["a"])
+
+
+def test_labels_in_an_audit_file(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id,sex\np,f\nq,m\np,\n")
+    (tmp_path / "ids.txt").write_text("p\nq\np\n")
+    found = audit_file.people({"patient": {"file": "people.csv", "column": "id"}}, tmp_path, "units")
+    assert list(found["patient"]) == audit_file.people("ids.txt", tmp_path, "units") == ["p", "q", "p"]
+    assert audit_file.people("patient_id", tmp_path, "units") == "patient_id"
+    with pytest.raises(SpecError, match="Did you mean 'id'"):
+        audit_file.people({"file": "people.csv", "column": "idd"}, tmp_path, "units")
+    with pytest.raises(InputError, match="cannot be read"):
+        audit_file.people("none.txt", tmp_path, "units")
