@@ -58,6 +58,7 @@ def html(card: CardRecord) -> str:
         trust=agreement(card),
         subgroups=subgroup_sentences(card),
         size_of=size_of,
+        people="" if card.units is None else of(card.units, card.unit or "unit"),
     )
 
 

@@ -105,9 +105,9 @@ def people(given: Any, here: Path, what: str) -> Any:
     Labels come from module:function, a text file with one label per line, an .npy file, {file = "people.csv", column = "sex"}, or a column
     of the table of inputs by its name.
     """
-    if isinstance(given, dict):
-        if set(given) == {"file", "column"}:
-            return csv_column(given["file"], given["column"], here)
+    if isinstance(given, dict) and set(given) == {"file", "column"} and all(isinstance(one, str) for one in given.values()):
+        return csv_column(given["file"], given["column"], here)
+    if isinstance(given, dict) and "." not in what:
         return {name: people(one, here, f"{what}.{name}") for name, one in given.items()}
     if not isinstance(given, str):
         raise SpecError(
@@ -119,20 +119,20 @@ def people(given: Any, here: Path, what: str) -> Any:
         return given
     try:
         return (here / given).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{here / given} with the labels of {what} cannot be read: {' '.join(str(error).split())[:160]}") from error
 
 
-def csv_column(file: Any, column: Any, here: Path) -> Any:
+def csv_column(file: str, column: str, here: Path) -> Any:
     """A column of a CSV file beside the audit file, as text."""
     import pandas as pd
 
     try:
-        table = pd.read_csv(here / str(file), dtype=str)
+        table = pd.read_csv(here / file, dtype=str)
     except (OSError, ValueError) as error:
-        raise InputError(f"{here / str(file)} is not a readable CSV file: {' '.join(str(error).split())[:160]}") from error
+        raise InputError(f"{here / file} is not a readable CSV file: {' '.join(str(error).split())[:160]}") from error
     if column not in table:
-        raise unknown(f"column of {file}", str(column), map(str, table.columns))
+        raise unknown(f"column of {file}", column, map(str, table.columns))
     return table[column]
 
 

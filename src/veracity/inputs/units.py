@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,9 +124,9 @@ def named(given: Any, otherwise: str) -> tuple[str, Any]:
 def column(labels: Any, size: int, what: str, table: Any) -> list[Any]:
     """One label per sample as a list; None where there is none."""
     if isinstance(labels, str):
-        columns = getattr(table, "columns", None)
-        if columns is None or labels not in list(columns):
-            known = "" if columns is None else f" Its columns: {', '.join(map(str, columns))[:200]}."
+        columns = columns_of(table)
+        if labels not in columns:
+            known = "" if not columns else f" Its columns: {', '.join(map(str, columns))[:200]}."
             raise InputError(
                 f"{what}='{labels}' names a column of the table of inputs, and there is none: pass one label per sample.{known}"
             )
@@ -134,7 +135,7 @@ def column(labels: Any, size: int, what: str, table: Any) -> list[Any]:
         labels = labels.detach().cpu().numpy()
     if hasattr(labels, "tolist"):
         labels = labels.tolist()
-    if not isinstance(labels, Sequence) or any(isinstance(one, (list, tuple, dict, set)) for one in labels):
+    if not isinstance(labels, Sequence):
         raise InputError(f"{what} needs one label per sample, text or whole numbers, not {short_repr(labels)}.")
     if len(labels) != size:
         raise InputError(f"{what} has {count(len(labels), 'label')} for {count(size, 'sample')}: give one per sample, in their order.")
@@ -143,15 +144,15 @@ def column(labels: Any, size: int, what: str, table: Any) -> list[Any]:
 
 def clean(label: Any, what: str) -> Any:
     """A label as text, a whole number or a truth value; None if it is missing."""
-    if isinstance(label, (np.generic, Tensor)):
+    if isinstance(label, (np.generic, Tensor)) and label.ndim == 0:
         label = label.item()
-    if label is None or label == "" or label != label or type(label).__name__ in ("NAType", "NaTType"):
+    if label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and math.isnan(label)):
         return None
     if isinstance(label, float) and label.is_integer():
         return int(label)
     if not isinstance(label, (str, int)):
         raise InputError(f"{what} needs one label per sample, text or whole numbers, not {short_repr(label)}.")
-    return label
+    return label if label != "" else None
 
 
 def numbered(labels: Sequence[Any]) -> tuple[list[Any], Codes]:
@@ -164,5 +165,9 @@ def numbered(labels: Sequence[Any]) -> tuple[list[Any], Codes]:
 def without_column(inputs: Any, units: Any) -> Any:
     """A table of inputs without the column that names the units, which is no feature; anything else as it is."""
     name = next(iter(units.values()), None) if isinstance(units, Mapping) and len(units) == 1 else units
-    columns = getattr(inputs, "columns", None)
-    return inputs.drop(columns=[name]) if isinstance(name, str) and columns is not None and name in list(columns) else inputs
+    return inputs.drop(columns=[name]) if isinstance(name, str) and name in columns_of(inputs) else inputs
+
+
+def columns_of(table: Any) -> list[Any]:
+    """The columns of a DataFrame; none of anything else."""
+    return list(table.columns) if type(table).__name__ == "DataFrame" and hasattr(table, "columns") else []
