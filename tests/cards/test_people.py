@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import veracity
-from linear_cards import contributions, labelled, linear_model, random_map
+from linear_cards import contributions, edges, labelled, linear_model
 from veracity import Audit
 from veracity.cards.case import percentile
 from veracity.cards.result import Card
@@ -24,9 +24,8 @@ SIZE = 48
 
 
 def half_wrong(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Exact where the first feature is positive; elsewhere features in the wrong order."""
-    exact = contributions(model, inputs, targets)
-    return torch.where(inputs[:, :1] > 0, exact, -exact)
+    """Exact where the first feature is positive; elsewhere a filter of the input that ignores the model."""
+    return torch.where(inputs[:, :1] > 0, contributions(model, inputs, targets), edges(model, inputs, targets))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def card(folder: Path) -> Card:
     x, y = labelled(SIZE)
     people: dict[str, Any] = {"units": {"patient": np.arange(SIZE) // 2}, "by": {"side": side(x), "site": ["A"] * 43 + ["B"] * 5}}
-    named = {"exact": contributions, "half": half_wrong, "random": random_map}
+    named = {"exact": contributions, "half": half_wrong}
     given: dict[str, Any] = {"explainers": named, "samples": SIZE, "budget": "1s", "progress": False, "folder": folder}
     return veracity.card(linear_model(), x, y, **given, **people)
 
@@ -53,12 +52,12 @@ def test_the_card_says_how_many_patients_there_are(card: Card) -> None:
 
 
 def test_a_word_that_differs_is_named_with_its_subgroup(card: Card) -> None:
-    text = "By side, half falls short on question 1 (faithful) for left"
+    text = "By side, half falls short on question 0 (depends on the model) for left, and holds for right"
     assert text in str(card)
     assert text in card._repr_html_()
     table = card.table(by="side").set_index(["explainer", "question", "group"])["word"]
-    assert (table["half", "faithful", "left"], table["half", "faithful", "right"]) == ("falls short", "holds")
-    assert table["exact", "faithful"].tolist() == ["holds", "holds"]
+    assert (table["half", "model", "left"], table["half", "model", "right"]) == ("falls short", "holds")
+    assert [table["exact", "model", group] for group in ("left", "right")] == ["holds", "holds"]
     assert "By site, there are too few samples of B (5 samples of 3 patients) for any word." in str(card)
     numbers = card.numbers(by="side")
     left = numbers[(numbers["group"] == "left") & (numbers["explainer"] == "exact") & (numbers["check"] == "deletion")]
