@@ -40,6 +40,7 @@ from veracity.statistics.differences import NONE_SEEN, crossed_differences, mean
 from veracity.statistics.means import clip_to, estimate
 from veracity.statistics.medians import median_estimate
 from veracity.statistics.pooled import bootstrap_interval, bootstrap_values, pooled_differences, pooled_value
+from veracity.statistics.units import Codes
 
 LEVEL = 0.95
 GOAL, SMALL_GOAL = 0.93, 0.90
@@ -222,12 +223,12 @@ def of_gap(distances: Array, truth: float, n: int, rng: Generator) -> Outcome:
 # Samples that belong to units, such as images of patients; each with intervals over units and over samples.
 
 
-def unit_sizes(units: int, rng: Generator, largest: int = 20) -> Array:
+def unit_sizes(units: int, rng: Generator, largest: int = 20) -> Codes:
     """The unit of every sample, of 1 to `largest` samples each."""
     return np.repeat(np.arange(units), rng.integers(1, largest + 1, units))
 
 
-def effects(draw: Callable[[Generator, int], Array], codes: Array, rng: Generator) -> Array:
+def effects(draw: Callable[[Generator, int], Array], codes: Codes, rng: Generator) -> Array:
     """Values with an intra-class correlation of one half: what a unit adds to all of its samples, and what each sample has of its own."""
     return (draw(rng, int(codes.max()) + 1)[codes] + draw(rng, len(codes))) / math.sqrt(2)
 
@@ -243,13 +244,13 @@ def skewed_effects(rng: Generator, n: int) -> Array:
     return np.asarray((mean - rng.lognormal(0, 1, n)) / math.sqrt(variance))
 
 
-def one_large(units: int, rng: Generator) -> Array:
+def one_large(units: int, rng: Generator) -> Codes:
     """The unit of every sample, of which the first has half as many samples as all others."""
     return np.concatenate([np.zeros(units, dtype=np.int64), np.repeat(np.arange(1, units), 2)])
 
 
 def grouped_mean(
-    sizes: Callable[[int, Generator], Array], draw: Callable[[Generator, int], Array], units: int, by: bool, rng: Generator
+    sizes: Callable[[int, Generator], Codes], draw: Callable[[Generator, int], Array], units: int, by: bool, rng: Generator
 ) -> Outcome:
     """The mean of samples of units, whose truth is 0."""
     codes = sizes(units, rng)
