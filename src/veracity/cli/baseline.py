@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veracity.cli.gate import Case, check_share, equal_text, too_much_unseen, who_of
+from veracity.cli.gate import Case, check_share, too_much_unseen, who_of
 from veracity.core.errors import InputError, Note, SpecError, unknown
-from veracity.core.wording import MINUS
+from veracity.core.wording import MINUS, percentage
 from veracity.core.wording import number as written
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def not_worse(
     if not 0.0 < margin < math.inf:
         raise SpecError(f"--margin is the largest loss that you accept, a number above 0 such as 0.02, not {margin:g}.")
     check_share(max_unseen)
+    if "://" not in baseline and not Path(baseline).exists():
+        raise InputError(f"There is no folder {baseline}: --baseline takes the run folder or the card of the version before.")
     if cards := both_cards(baseline, folder):
         rows = list(card_rows(*cards, baseline, folder))
     else:
@@ -128,7 +131,8 @@ def judged(row: Row, margin: float, max_unseen: float | None) -> Case:
         return Case(asked, who, failure=f"{values}; {verb}, and the margin is {margin:g}")
     equal = math.isfinite(row["unseen"])
     reason = too_much_unseen(row["n"], row["unseen"], max_unseen, row["confidence"])
-    return Case(asked, who, reason, f"{values}; {equal_text(row['n'], row['unseen'])}" if equal else "")
+    unseen = f"{percentage(row['unseen'])} of the population may change otherwise" if equal else ""
+    return Case(asked, who, reason, f"{values}; the change is the same in all {row['n']} samples, and up to {unseen}" if equal else "")
 
 
 def number(value: float) -> str:
@@ -174,6 +178,8 @@ def check_same(old: Result, new: Result, baseline: str, folder: str) -> None:
             f"{baseline} and {folder} were measured on different samples ({sizes}), so that they cannot be paired: measure the baseline "
             "again on the samples of this run."
         )
+    if old.manifest["data"].get("units") != new.manifest["data"].get("units"):
+        raise InputError(other_units(baseline, folder))
     specs = [one.manifest["score_specs"] for one in (old, new)]
     other = [score for score in old.manifest["scores"] if score in specs[1] and specs[0][score]["spec"] != specs[1][score]["spec"]]
     other += [key for key in ("symmetry", "walk") if old.manifest["spec"].get(key) != new.manifest["spec"].get(key)]
@@ -182,6 +188,14 @@ def check_same(old: Result, new: Result, baseline: str, folder: str) -> None:
             f"{baseline} and {folder} were measured with other settings of {', '.join(other)}, so that they say nothing about each other: "
             "measure the baseline again with the settings of this run."
         )
+
+
+def other_units(baseline: str, folder: str) -> str:
+    """Why two folders with different units are not compared."""
+    return (
+        f"{baseline} and {folder} have different units=..., so that their intervals are not about the same thing: measure one again "
+        "with the units of the other, which takes no model pass."
+    )
 
 
 def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator[Row]:
@@ -201,6 +215,8 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
         raise InputError(
             f"The cards {baseline} and {folder} were made with other rules: {parts}. Make the baseline's card again with this version."
         )
+    if before.record.units != after.record.units:
+        raise InputError(other_units(baseline, folder))
     same = {"before": math.nan, "after": math.nan, "low": 0.0, "high": 0.0, "n": 0, "unseen": math.nan}
     known: Row = {"model": after.record.model, "confidence": found.level, "why": "", **same}
     first = QUESTIONS[0].key
@@ -212,14 +228,15 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
         held, now = before.holds(first, name), after.holds(first, name)
         if held:
             yield {**own, "score": first, "why": "" if now else f"it held before, and now it {now.word}: {now.sentence}"}
-        yield from ({**own, **check_row(one, found.level)} for one in found.rows if one.explainer == name and math.isfinite(one.before))
+        mine = [one for one in found.rows if one.explainer == name and math.isfinite(one.before)]
+        yield from ({**own, **check_row(one, found.level, after.record.units)} for one in mine)
 
 
-def check_row(one: Change, confidence: float) -> Row:
+def check_row(one: Change, confidence: float, units: int | None) -> Row:
     """One check that had a value before."""
     from veracity.statistics.intervals import unseen_share
 
     row: Row = {"score": one.check, "before": one.before, "after": one.after, "low": one.low, "high": one.high, "n": one.n}
     if math.isnan(one.after):
         return {**row, "why": f"{number(one.before)} before, and now it has no value ({one.why}): {CHOOSE}"}
-    return {**row, "unseen": unseen_share(one.n, confidence) if one.low == one.high else math.nan}
+    return {**row, "unseen": unseen_share(min(one.n, units or one.n), confidence) if one.low == one.high else math.nan}
