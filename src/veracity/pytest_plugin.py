@@ -12,7 +12,6 @@ pytest imports this module at every start, so that everything heavy is imported 
 
 from __future__ import annotations
 
-import fcntl
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -29,12 +28,22 @@ FOLDER = "veracity"
 """The folder in pytest's cache; one folder of cards for each name."""
 
 
+LONGEST = 60
+"""Letters of a name, each of which may take nine in the name of a folder."""
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two settings are the same object, or equal lists, numbers or texts."""
+    plain = (str, int, float, list, tuple, dict, type(None))
+    return one is other or (isinstance(one, plain) and type(one) is type(other) and repr(one) == repr(other))
+
+
 class CardMaker:
     """Makes cards, each in a folder of its own that the next session goes on with."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.made: dict[str, tuple[Any, Any]] = {}
+        self.made: dict[str, tuple[list[str], tuple[Any, ...]]] = {}
 
     def __call__(self, model: Any, inputs: Any, targets: Any = None, *, name: str = "model", **settings: Any) -> Card:
         """`veracity.card(model, inputs, targets, name=name, **settings)`, measured at most once as long as nothing of it changes.
@@ -45,8 +54,11 @@ class CardMaker:
         from veracity.cards.card import card
         from veracity.core.errors import SpecError, VeracityError
 
-        before = self.made.setdefault(name, (model, inputs))
-        if before[0] is not model or before[1] is not inputs:
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST:
+            raise SpecError(f"The name of a card is a text of at most {LONGEST} letters, not {name!r:.60}.")
+        given = (model, inputs, targets, *(settings[key] for key in sorted(settings)))
+        before = self.made.setdefault(name, (sorted(settings), given))
+        if before[0] != sorted(settings) or not all(map(alike, before[1], given)):
             raise SpecError(
                 f"Two cards of this session are called '{name}', and the second would overwrite the first: make it once in a fixture "
                 f"of scope='session', or give it another name: veracity_card(..., name='{name}-2')."
@@ -62,6 +74,8 @@ class CardMaker:
 @contextmanager
 def taking_turns(folder: Path) -> Iterator[None]:
     """Wait for other processes that make the same card, such as workers of pytest-xdist: they find it measured."""
+    import fcntl  # not on every system that pytest runs on
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{folder}.turn", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -24,7 +24,9 @@ from linear_cards import contributions, labelled, linear_model, noisy
 from veracity import Card
 from veracity.cards.changes import changes, paired_difference
 from veracity.cards.decide import Terms
+from veracity.cli.baseline import card_rows
 from veracity.cli.gate import Case, Verdict, junit
+from veracity.core.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 ACTION = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
@@ -125,6 +127,7 @@ def test_the_gate_compares_with_a_baseline(cards: tuple[Card, Card], capsys: pyt
         (("--baseline", "{old}", "--margin", "0.1", "--score", "deletio"), "Did you mean 'deletion'"),
         (("--baseline", "{old}/maps", "--margin", "0.1"), "compare a card with a card"),
         (("--baseline", "{old}/scan", "--margin", "0.1"), "compare a card with a card"),
+        (("--baseline", "{old}-none", "--margin", "0.1"), "There is no folder "),
         (("--require", "faithfull"), "Unknown question of a card 'faithfull'. Did you mean 'faithful'?"),
     ],
 )
@@ -145,6 +148,15 @@ def test_other_samples_are_refused(cards: tuple[Card, Card], monkeypatch: pytest
     said = capsys.readouterr()
     assert "were made with different samples (24 and 24)" in said.err
     assert said.out.startswith("::error title=veracity gate::The cards ")
+
+
+def test_other_units_and_a_missing_explainer_fail(cards: tuple[Card, Card]) -> None:
+    old, new = cards
+    with pytest.raises(InputError, match="have different units"):
+        list(card_rows(old, replace(new, record=new.record.model_copy(update={"units": 5})), "v1", "v2"))
+    without = [one for one in new.record.explainers if one.name != "same"]
+    gone = list(card_rows(old, replace(new, record=new.record.model_copy(update={"explainers": without})), "v1", "v2"))
+    assert {"model", "deletion", "insertion"} <= {row["score"] for row in gone if row["explainer"] == "same" and "not on v2" in row["why"]}
 
 
 def test_the_formats(cards: tuple[Card, Card], capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,6 +217,7 @@ def test_the_actions_steps(cards: tuple[Card, Card], tmp_path: Path, capsys: pyt
 def test_a_claim_is_true_or_false_and_says_why(cards: tuple[Card, Card]) -> None:
     claim = cards[0].holds("calm", explainer="noisy")
     assert not claim
+    assert claim == False  # noqa: E712, as people write it
     assert cards[0].holds("calm", explainer="same")
     assert repr(claim) == f"Is it calm? noisy: falls short. {cards[0].answer('calm', 'noisy').sentence}"
     assert math.isfinite(cards[0].record.level)

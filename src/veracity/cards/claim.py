@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from veracity.cards.decide import Word
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Claim:
     """Whether an explainer holds on a question. It is true or false, and says why.
 
@@ -23,6 +23,15 @@ class Claim:
 
     def __bool__(self) -> bool:
         return self.word == Word.HOLDS
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to another claim with the same words, and to its own truth."""
+        if isinstance(other, Claim):
+            return repr(self) == repr(other)
+        return bool(self) is other if isinstance(other, bool) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
 
     def __repr__(self) -> str:
         return f"{self.title} {self.explainer}: {self.word}. {self.sentence}"

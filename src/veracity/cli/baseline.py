@@ -80,6 +80,8 @@ def not_worse(
     if not rows:
         raise InputError(f"{baseline} has no value to compare with: measure it, or leave --baseline out.")
     chosen = selected(rows, explainers=explainers, models=models, scores=scores)
+    if not chosen:
+        raise InputError(f"{baseline} has no row of these explainers, models and scores together: choose others, or fewer at once.")
     check_one_unit(chosen)
     return [judged(row, margin, max_unseen) for row in chosen]
 
@@ -164,6 +166,8 @@ def audit_rows(before: dict[str, Result], after: dict[str, Result], baseline: st
             if row is None:
                 yield {**known, "why": f"it is in {baseline}, and not in {folder}: {CHOOSE}"}
                 continue
+            if row["status"] != "pending" and math.isnan(row["before"]):
+                continue  # undefined in the baseline
             low, high = (row["low"], row["high"]) if one.direction is Direction.HIGHER else (-row["high"], -row["low"])
             n = len(one.samples)
             why = "it is not measured yet" if row["status"] == "pending" else failed[key]
@@ -201,6 +205,7 @@ def other_units(baseline: str, folder: str) -> str:
 def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator[Row]:
     """The paired change of every check of the baseline's card, and of question 0 its word."""
     from veracity.cards.changes import changes
+    from veracity.cards.decide import Word
     from veracity.cards.questions import QUESTIONS
 
     found = changes(before, after, together=False)
@@ -223,11 +228,13 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
     for name in before.explainers:
         own = {**known, "explainer": name}
         if name not in after.explainers:
-            yield {**own, "score": first, "why": f"it is on the card {baseline}, and not on {folder}: {CHOOSE}"}
+            checks = [check.check for said in before.explainers[name].answers for check in said.checks if check.value is not None]
+            gone = f"it is on the card {baseline}, and not on {folder}: {CHOOSE}"
+            yield from ({**own, "score": score, "why": gone} for score in dict.fromkeys([first, *checks]))
             continue
         held, now = before.holds(first, name), after.holds(first, name)
-        if held:
-            yield {**own, "score": first, "why": "" if now else f"it held before, and now it {now.word}: {now.sentence}"}
+        if held or now.word == Word.SHORT != held.word:
+            yield {**own, "score": first, "why": "" if now else f"{held.word} before, {now.word} now: {now.sentence}"}
         mine = [one for one in found.rows if one.explainer == name and math.isfinite(one.before)]
         yield from ({**own, **check_row(one, found.level, after.record.units)} for one in mine)
 

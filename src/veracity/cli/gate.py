@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from veracity.core.errors import SpecError, unknown
+from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.wording import percentage
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import State
@@ -116,6 +116,8 @@ def judge(
             told = equal_text(row["n"], row["unseen"]) if equal else ""
             reason = reason_against(row, end, sign, bound) or too_much_unseen(row["n"], row["unseen"], max_unseen, confidence)
             cases.append(Case(f"{score}{sign}{bound:g}", who_of(row), reason, told))
+    if not cases:
+        raise InputError("No row of these explainers and models has such a requirement: choose others, or fewer at once.")
     return Verdict(tuple(cases))
 
 

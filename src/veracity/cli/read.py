@@ -209,7 +209,7 @@ def gate(
         typer.echo(junit(verdict), nl=False)
     else:
         for line in verdict.notes:
-            typer.echo(f"note: {line}")
+            typer.echo(github_line("notice", "veracity gate", line) if format is GateFormat.GITHUB else f"note: {line}")
         for case in verdict.cases:
             if case.failure and format is GateFormat.GITHUB:
                 typer.echo(github_line("error", f"veracity: {case.asked}", case.said))

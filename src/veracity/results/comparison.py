@@ -39,7 +39,7 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     if differing:
         warn(f"The two runs differ in {', '.join(differing)}.")
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
-    confidence = first.confidence
+    confidence = max(first.confidence, second.confidence)
     shown = set(first.manifest["scores"])
     series = [{(one.model, one.explainer, one.score): one for one in run.series if one.score in shown} for run in (first, second)]
     shared = [key for key in series[0] if key in series[1]]
