@@ -18,6 +18,7 @@ from veracity.cards.case import cases_of, print_of, save_cases
 from veracity.cards.checks import MAPS, SCAN, SEARCH, TRAINING
 from veracity.cards.collect import collect
 from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, plan, seconds_of
+from veracity.cards.racing import Race, looks
 from veracity.cards.result import Card
 from veracity.cards.runs import Runs
 from veracity.core.errors import InputError, Note, SpecError
@@ -45,12 +46,14 @@ class CardStudy:
     trainer    for question 5: a function (inputs, targets, seed) -> model, the name of a trainer, or a CrossTrained
     budget     about how long it may take on a modest machine, such as "90s", "10m" or a number of seconds
     samples    how many samples to use instead of as many as the budget allows
+    racing     whether explainers about which nothing is open get no more samples (see `racing`); without it, all get all samples
     """
 
     audit: Audit
     trainer: Any = None
     budget: Any = BUDGET
     samples: Count | None = None
+    racing: bool = True
 
     def __post_init__(self) -> None:
         """Check every plain setting."""
@@ -97,10 +100,12 @@ class CardStudy:
         settings = {"budget": str(self.budget), "samples": len(chosen.rows), "seed": self.audit.seed}
         about: dict[str, Any] = {"title": self.title, "settings": settings, "versions": versions()}
         with study(store, Kind.CARD, parts, **about) as kept, quietly():
-            reading = Runs(chosen, self.title, folder, how).measure(crossed, self.audit)
+            early = self.racing and not chosen.audit.subgroups  # whose words need all samples
+            race = Race(list(chosen.audit.explainers), len(chosen.rows), self.audit.confidence, early=early)
+            reading = Runs(chosen, self.title, folder, how).measure(crossed, self.audit, race)
             told = self.about(chosen, reading.results[MAPS])
-            record, judged = collect(reading, list(chosen.audit.explainers), confidence=self.audit.confidence, about=told)
-            cases = cases_of(judged, chosen.rows.tolist(), prints_of(chosen.audit.data))
+            record, judged = collect(reading, race.explainers, confidence=race.confidences[-1], about=told, race=race)
+            cases = cases_of(judged, chosen.rows[: reading.samples].tolist(), prints_of(chosen.audit.data)[: reading.samples])
             save_cases(store, cases)
             found = Card(record, cases, title=self.title, path=store.root, confidence=self.audit.confidence)
             kept.conclude(found.findings())
@@ -128,6 +133,12 @@ class CardStudy:
             raise InputError("Question 5 trains models again, for which it needs the targets: pass targets=...")
         return given if isinstance(given, CrossTrained) else CrossTrained(fit=given, folds=FOLDS)
 
+    def all_to_all(self, chosen: Plan) -> list[str]:
+        """A sentence if there is no race because of subgroups."""
+        if not (self.racing and chosen.audit.subgroups and len(looks(len(chosen.rows))) > 1):
+            return []
+        return ["Racing is off, because the words of subgroups need all samples: no explainer was stopped early."]
+
     def about(self, chosen: Plan, maps: Result) -> dict[str, Any]:
         """What the record says beside the answers."""
         labels, majority = chosen.audit.labels, None
@@ -142,11 +153,13 @@ class CardStudy:
             "modality": modality_of(self.audit.data),
             "available": chosen.size,
             "seed": self.audit.seed,
+            "confidence": self.audit.confidence,
+            "planned": len(chosen.rows),
             "budget": str(self.budget),
             "noise": NOISE * chosen.scale if chosen.scale > 0 else None,
             "radius": RADIUS * chosen.scale if chosen.searches else None,
             "left_out": {**chosen.unfit, **chosen.costly},
-            "notes": [*at_chance(accuracy, majority, len(chosen.rows)), *dict.fromkeys(told)],
+            "notes": [*at_chance(accuracy, majority, len(chosen.rows)), *dict.fromkeys(told), *self.all_to_all(chosen)],
             "versions": versions(),
         }
 
@@ -161,6 +174,7 @@ def card(
     budget: Any = BUDGET,
     folder: str | Path | None = None,
     samples: int | None = None,
+    racing: bool = True,
     name: str = "model",
     workers: int = 1,
     progress: bool = True,
@@ -175,12 +189,13 @@ def card(
     budget      about how long it may take on a modest machine: "90s", "10m", or a number of seconds
     folder      the run folder, which keeps all measurements and the page; the same call with a larger budget goes on there
     samples     how many samples to use instead
+    racing      whether explainers about which nothing is open get no more samples; False gives all samples to all
     settings    further settings of `Audit`, such as units (which samples belong to one patient), by (subgroups), target, seed, title
 
     Without a folder, nothing is kept: save the page with `card.save("here")`.
     """
     audit = Audit(models={name: model}, inputs=inputs, targets=targets, explainers=explainers, **settings)
-    asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples)
+    asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples, racing=racing)
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory(prefix="veracity-")
     with where as root:
         found = asked.run(root, workers=workers, progress=progress)

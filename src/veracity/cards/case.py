@@ -109,15 +109,19 @@ class Case:
 
 
 def cases_of(judged: Iterable[Judged], samples: Sequence[int], prints: Sequence[str]) -> Cases:
-    """The values of every case, from the evidence of a card; what is one number for all cases is left out."""
-    rows = []
+    """The values of every case, from the evidence of a card; what is one number for all cases is left out.
+
+    An explainer that a race stopped has values of the first samples alone.
+    """
+    rows, nothing = [], np.full(len(samples), np.nan)
     for one in judged:
         for question, found in one.evidence.items():
             for (asked, part), evidence in found.items():
                 if not isinstance(evidence, Evidence) or evidence.gap is None or evidence.room is None or part == TRAINING:
                     continue
                 values = case_values(evidence.gap, evidence.room, asked.line)
-                listed = [None if not math.isfinite(value) else float(f"{value:.4g}") for value in values.tolist()]
+                padded = np.concatenate([values, nothing[len(values) :]])
+                listed = [None if not math.isfinite(value) else float(f"{value:.4g}") for value in padded.tolist()]
                 about: dict[str, Any] = {
                     "explainer": one.name,
                     "question": question,
@@ -194,11 +198,14 @@ def find(cases: Cases, which: Any) -> int:
 def case(record: CardRecord, cases: Cases, which: Any) -> Case:
     """One case among the audited ones."""
     place = find(cases, which)
+    sizes = {one.name: one.stopped.samples for one in record.explainers if one.stopped is not None}
     places, weak_by = [], dict[str, NDArray[np.bool_]]()
     for row in cases.rows:
         values = np.array([math.nan if value is None else value for value in row.values])
         weak = weak_cases(values, row.line)
         weak_by[row.explainer] = weak_by.get(row.explainer, np.zeros(len(values), dtype=np.bool_)) | weak
+        if place >= sizes.get(row.explainer, len(values)):
+            continue
         known = values[np.isfinite(values)]
         mean = float(known.mean()) if len(known) else math.nan
         about = (row.explainer, row.question, row.title, float(values[place]), percentile(values, place), row.line, mean)
@@ -206,8 +213,11 @@ def case(record: CardRecord, cases: Cases, which: Any) -> Case:
     said = {}
     for one in (one for one in record.explainers if not one.control):
         short = [answer.question for answer in one.answers if answer.word == "falls short"]
-        mine = [where for where in places if where.explainer == one.name]
-        text = sentence(mine, int(weak_by[one.name].sum()) if mine else 0, len(cases.samples), short, one.out)
+        mine, audited = [where for where in places if where.explainer == one.name], sizes.get(one.name, len(cases.samples))
+        if place >= audited and not one.out:
+            said[one.name] = f"not measured for this case, because it stopped after {count(audited, 'sample')}."
+            continue
+        text = sentence(mine, int(weak_by[one.name].sum()) if mine else 0, audited, short, one.out)
         unproven = " Nobody can tell yet whether it depends on the model." if one.answers[0].word == "cannot tell yet" else ""
         said[one.name] = text + unproven
     return Case(cases.samples[place], len(cases.samples), tuple(places), said)

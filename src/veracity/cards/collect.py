@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,14 +17,17 @@ from veracity.cards.questions import QUESTIONS, Question, evidence_for
 from veracity.cards.reading import Reading
 from veracity.cards.record import (
     SCHEMA,
+    SETTLED,
     AnswerRecord,
     CardRecord,
     CheckRecord,
     ExplainerRecord,
     GroupExplainer,
     GroupRecord,
+    LookRecord,
     OrderRecord,
     QuestionRecord,
+    StopRecord,
     TruthRecord,
     UseRecord,
 )
@@ -34,6 +37,9 @@ from veracity.statistics.correlation import spearman_correlation
 from veracity.statistics.intervals import Array
 from veracity.statistics.resampling import resamplings
 from veracity.studies.result import or_none
+
+if TYPE_CHECKING:
+    from veracity.cards.racing import Look, Race, Stop
 
 Key = tuple[Check, str]
 Found = Mapping[Key, Evidence | Standing]
@@ -84,9 +90,26 @@ def stand(found: Found, level: float) -> dict[Key, Standing]:
     return {key: one.judge(level) if isinstance(one, Evidence) else one for key, one in found.items()}
 
 
-def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, about: Mapping[str, Any]) -> tuple[CardRecord, list[Judged]]:
-    """The whole card, and what was found about each explainer; `about` holds what does not come from the runs."""
-    judged, comparisons, level = judge(reading, explainers, confidence)
+@dataclass(frozen=True)
+class Told:
+    """What was told of an explainer, and when: the reading of that look, and the order of all that were in."""
+
+    judged: Judged
+    reading: Reading
+    order: Dominance | None
+
+
+def collect(
+    reading: Reading, explainers: Sequence[str], *, confidence: float, about: Mapping[str, Any], race: Race | None = None
+) -> tuple[CardRecord, list[Judged]]:
+    """The whole card, and what was found about each explainer; `about` holds what does not come from the runs.
+
+    Explainers that a race told about before its end keep what was told then; `confidence` is that of the words told now.
+    """
+    before = {} if race is None else race.told
+    judged, comparisons, level = judge(reading, [name for name in explainers if name not in before], confidence)
+    if race is not None and race.looks and not judged:  # the last look told everything
+        comparisons, level = race.looks[-1].comparisons, race.looks[-1].level
     first = QUESTIONS[0]
     controls = [
         Judged(label, {first.key: part}, {first.key: stand(part, level)})
@@ -95,22 +118,27 @@ def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, a
     ]
     inside = [one for one in judged if one.words[first.key] is not Word.SHORT]
     order = rivals(inside, reading)
-    groups, group_comparisons, group_level = subgroups(reading, explainers, confidence)
+    now = {one.name: Told(one, reading, order) for one in judged}
+    told = {name: before.get(name) or now[name] for name in explainers}
+    stops = {} if race is None else {name: stop_record(one) for name, one in race.stopped.items()}
+    free = {*(stop for stop, one in stops.items() if one.why == SETTLED), *({} if order is None else order.undominated())}
+    judged = [one.judged for one in told.values()]
     words = {one.name: {key: word.value for key, word in one.words.items()} for one in judged}
-    records = [record_of(one, reading, control=False, order=order) for one in judged]
+    records = [record_of(one.judged, one.reading, control=False, order=one.order, stopped=stops.get(name)) for name, one in told.items()]
+    groups, group_comparisons, group_level = subgroups(reading, explainers, confidence)
     record = CardRecord(
         card=SCHEMA,
         model=reading.model,
         accuracy=reading.about["accuracy"],
         samples=reading.samples,
-        confidence=confidence,
+        confidence=about["confidence"],
         comparisons=comparisons,
         level=level,
         margin=MARGIN,
         symmetries=[words_of for words_of, _ in reading.symmetries.values()],
         questions=[QuestionRecord(number=one.number, key=one.key, title=one.title, about=one.about, rule=one.rule) for one in QUESTIONS],
         explainers=[*records, *(record_of(one, reading, control=True, order=None) for one in controls)],
-        undominated=[] if order is None else list(order.undominated()),
+        undominated=[name for name in explainers if name in free],
         uses=[use_record(use, words) for use in USES],
         orders=list(orders(judged, reading)),
         truth=planted_truth(about["modality"]),
@@ -119,7 +147,8 @@ def collect(reading: Reading, explainers: Sequence[str], *, confidence: float, a
         groups=groups,
         group_comparisons=group_comparisons,
         group_level=group_level,
-        **{key: value for key, value in about.items() if key != "notes"},
+        race=[] if race is None else [look_record(one) for one in race.looks],
+        **{key: value for key, value in about.items() if key not in ("notes", "confidence")},
     )
     return record, judged
 
@@ -195,7 +224,8 @@ def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains
     nothing = np.full(samples, np.nan)
 
     def rows(key: Key, part: str) -> Array:
-        return np.stack([nothing if key not in known else getattr(known[key], part) for known in every])
+        found = [nothing if key not in known else getattr(known[key], part) for known in every]
+        return np.stack([np.concatenate([one, nothing[len(one) :]]) for one in found])
 
     return [(key, Gains(rows(key, "gap"), rows(key, "room"))) for key in keys]
 
@@ -234,7 +264,26 @@ def twins(judged: Sequence[Judged]) -> list[str]:
     )
 
 
-def record_of(one: Judged, reading: Reading, *, control: bool, order: Dominance | None) -> ExplainerRecord:
+def stop_record(one: Stop) -> StopRecord:
+    """Why an explainer got no more samples, as plain data."""
+    return StopRecord(why=one.why, samples=one.samples, level=one.level, by=list(one.by))
+
+
+def look_record(one: Look) -> LookRecord:
+    """One look of a race as plain data."""
+    return LookRecord(
+        samples=one.samples,
+        confidence=one.confidence,
+        comparisons=one.comparisons,
+        level=one.level,
+        explainers=list(one.inside),
+        stopped=list(one.stopped),
+    )
+
+
+def record_of(
+    one: Judged, reading: Reading, *, control: bool, order: Dominance | None, stopped: StopRecord | None = None
+) -> ExplainerRecord:
     """One explainer as plain data."""
     words = one.words
     known = order is not None and one.name in order.explainers
@@ -250,6 +299,7 @@ def record_of(one: Judged, reading: Reading, *, control: bool, order: Dominance 
         ],
         undominated=alone,
         dominated_by=order.above(one.name) if order is not None and known else {},
+        stopped=stopped,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,8 @@ class Reading:
     """The results of a card by part, for `samples` samples of one model; `missing` says why a part or a score was not run.
 
     `classes` is how many outputs the model has, and `symmetries` what each part of question 3 asks for: (words, elements). A reading of a
-    subgroup has the numbers of its samples as `rows`, ascending.
+    subgroup has the numbers of its samples as `rows`, ascending. Of parts that are not `whole`, only the first `samples` are read: a race
+    that goes on has measured more than an earlier look may see.
     """
 
     results: Mapping[str, Result]
@@ -35,6 +36,7 @@ class Reading:
     classes: int = 0
     missing: Mapping[str, Standing] = field(default_factory=dict)
     symmetries: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
+    whole: Collection[str] = ()
     rows: NDArray[np.int64] | None = None
 
     def among(self, rows: NDArray[np.int64]) -> Reading:
@@ -57,11 +59,17 @@ class Reading:
     def known(self) -> dict[tuple[str, str, str], Series]:
         """Every series of the model by part, explainer and score, without the samples that failed."""
         return {
-            (part, one.explainer, one.score): one.sound() if self.rows is None else one.sound().among(self.rows)
+            (part, one.explainer, one.score): self.own(part, one.sound())
             for part, result in self.results.items()
             for one in result.series
             if one.model == self.model
         }
+
+    def own(self, part: str, one: Series) -> Series:
+        """A series of a part on the samples of this reading."""
+        if self.rows is not None:
+            return one.among(self.rows)
+        return one if part in self.whole else first_samples(one, self.samples)
 
     @cached_property
     def controls(self) -> list[str]:
@@ -120,3 +128,9 @@ class Reading:
         """What the manifest says of the model."""
         found: Mapping[str, Any] = next(iter(self.results.values())).manifest["models"][self.model]
         return found
+
+
+def first_samples(one: Series, samples: int) -> Series:
+    """The series on the first samples alone."""
+    read = one.read
+    return replace(one, read=lambda: (found := read()).without(found.samples[found.samples >= samples].tolist()))

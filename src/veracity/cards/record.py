@@ -14,6 +14,10 @@ from veracity.engine.store.manifest import Count, Part, Plain
 SCHEMA: Literal["veracity-card/1"] = "veracity-card/1"
 Share = Annotated[float, Field(ge=0, le=1)]
 Answer = Literal["holds", "falls short", "cannot tell yet", "does not apply"]
+Why = Literal["out", "dominated", "settled"]
+OUT: Literal["out"] = "out"
+DOMINATED: Literal["dominated"] = "dominated"
+SETTLED: Literal["settled"] = "settled"
 
 
 class CheckRecord(Part):
@@ -54,10 +58,23 @@ class AnswerRecord(Part):
     checks: list[CheckRecord]
 
 
+class StopRecord(Part):
+    """Why a race gave an explainer no more samples than these, and the confidence of each of its intervals.
+
+    It was `out`, `dominated` by those that `by` names, or `settled`: nothing about it was open any more.
+    """
+
+    why: Why
+    samples: Count
+    level: float
+    by: list[str]
+
+
 class ExplainerRecord(Part):
     """One explainer with its six answers. `out` if it falls short on question 0; a `control` is shown, and never recommended.
 
-    `undominated` is the share of resamples in which nobody dominates it, and `dominated_by` names those that do for sure.
+    `undominated` is the share of resamples in which nobody dominates it, and `dominated_by` names those that do for sure. If a race
+    `stopped` measuring it, its answers are those of that look.
     """
 
     name: str
@@ -66,6 +83,7 @@ class ExplainerRecord(Part):
     answers: list[AnswerRecord]
     undominated: Share | None = None
     dominated_by: dict[str, Share]
+    stopped: StopRecord | None = None
 
 
 class QuestionRecord(Part):
@@ -131,6 +149,19 @@ class GroupRecord(Part):
     explainers: list[GroupExplainer]
 
 
+class LookRecord(Part):
+    """One look of a race before its end: after how many samples, the confidence of all of its decisions, how many comparisons there were,
+    each at `level`, the `explainers` that were in, and those that it `stopped`.
+    """
+
+    samples: Count
+    confidence: float
+    comparisons: Count
+    level: float
+    explainers: list[str]
+    stopped: list[str]
+
+
 class CardRecord(Part):
     """A card.
 
@@ -145,6 +176,7 @@ class CardRecord(Part):
     majority: float | None
     modality: str
     samples: Count
+    planned: Count | None = None
     available: Count
     seed: Count
     budget: str
@@ -161,6 +193,7 @@ class CardRecord(Part):
     uses: list[UseRecord]
     orders: list[OrderRecord]
     truth: list[TruthRecord]
+    race: list[LookRecord] = Field(default_factory=list)
     left_out: dict[str, str]
     notes: list[str]
     versions: dict[str, Plain]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from veracity.audit import Audit
 from veracity.cards.checks import MAPS, SCAN, SEARCH, SYMMETRY, TRAINING
 from veracity.cards.decide import Standing, Word
 from veracity.cards.plan import ALONG, SEARCHED, Plan, listed, on_rows, search_scores, written
+from veracity.cards.racing import Race, Round
 from veracity.cards.reading import Reading
 from veracity.core.errors import VeracityError
 from veracity.core.spaces import InputSpace
@@ -21,10 +22,13 @@ from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
 from veracity.core.wording import duration
 from veracity.engine.defaults import look
+from veracity.engine.executors import as_executor
 from veracity.results import Result
 from veracity.studies.symmetry_scan import KeptSymmetry, Verdict, scan
 from veracity.walk import Exhaustive, MonteCarlo
 
+OUT_BEFORE = "it was out before this was asked"
+NOT_YET = Standing(word=Word.UNTOLD, why=OUT_BEFORE)
 ASKED = 2
 """How many kept symmetries are asked of explanations."""
 PART_OF = {"window_shift": "cyclic_shift", "flips": "d4", "c4": "d4", "mirror": "d4", "cube_rotations": "so3"}
@@ -51,36 +55,60 @@ class Runs:
         """The model's name."""
         return next(iter(self.chosen.audit.modules))
 
-    def run(self, part: str, audit: Audit, about: str) -> None:
-        """Measure a part, or what is left of it."""
-        self.results[part] = replace(audit, title=f"{self.title}: {about}").run(f"{self.folder}/{part}", **self.how)
+    def run(self, part: str, audit: Audit, about: str, stop: int | None = None, without: Sequence[str] = ()) -> None:
+        """Measure a part, or what is left of it; of a race, the first samples up to `stop`, `without` some explainers."""
+        how = dict(self.how)
+        if stop is not None:
+            how["on"] = Round(where=as_executor(how.get("on"), how.get("workers", 1)), stop=stop, without=tuple(without))
+        self.results[part] = replace(audit, title=f"{self.title}: {about}").run(f"{self.folder}/{part}", **how)
 
     def leave_out(self, part: str, word: Word, why: str) -> None:
         """Say why a part or a score is not measured."""
         self.missing[part] = Standing(word=word, why=lowered(why))
 
-    def measure(self, crossed: CrossTrained | None, everything: Audit) -> Reading:
-        """Measure all parts, one after the other."""
+    def measure(self, crossed: CrossTrained | None, everything: Audit, race: Race) -> Reading:
+        """Measure all parts, in the rounds of a race: what is asked of every sample in nested prefixes, and the rest once.
+
+        Questions 4 and 5 follow the first look, for those that are not out by then. Until they are answered, nobody is dominated.
+        """
         for score, why in self.chosen.unmeasured.items():
             self.leave_out(score, Word.NOT_ASKED, why)
-        self.run(MAPS, replace(self.chosen.audit, scores=self.chosen.scores), "questions 0 to 2")
-        self.measure_symmetries()
-        self.search()
-        self.train(crossed, everything)
-        audit = self.chosen.audit
-        return Reading(self.results, self.name, len(self.chosen.rows), classes_of(audit), self.missing, self.symmetries)
+        symmetries: list[tuple[InputSpace, float | None]] = []
+        for number, size in enumerate(race.sizes):
+            ends, stop = size == race.sizes[-1], None if len(race.sizes) == 1 else size
+            self.run(MAPS, replace(self.chosen.audit, scores=self.chosen.scores), "questions 0 to 2", stop, race.done)
+            symmetries = symmetries or ([] if number else self.kept_symmetries())
+            for space, elements in symmetries:
+                self.measure_symmetry(space, elements, stop, race.done)
+            once = number == 0 and (self.chosen.searches or crossed is not None)
+            if once and not ends:
+                race.look(self.reading(size, asked=False), compared=False)
+            if number == 0:
+                self.search(race.done)
+                self.train(crossed, everything, race.done)
+            if not ends and not once:
+                race.look(self.reading(size))
+            if ends or not race.inside:
+                return self.reading(size)
+        raise AssertionError("a race has an end")
 
-    def measure_symmetries(self) -> None:
-        """Find the symmetries that the model keeps, and ask explanations for the largest of them."""
+    def reading(self, samples: int, asked: bool = True) -> Reading:
+        """What the first samples say; before questions 4 and 5 are `asked`, that they are open."""
+        missing = self.missing if asked else {**self.missing, **dict.fromkeys((SEARCH, TRAINING), NOT_YET)}
+        given = (self.results.copy(), self.name, samples, classes_of(self.chosen.audit), missing, self.symmetries)
+        return Reading(*given, whole=(TRAINING,))
+
+    def kept_symmetries(self) -> list[tuple[InputSpace, float | None]]:
+        """Find the symmetries that the model keeps: the largest of them are asked of explanations."""
         audit, module = self.chosen.audit, self.chosen.audit.modules[self.name]
         if not isinstance(module, nn.Module):
             self.leave_out(SYMMETRY, Word.NOT_ASKED, "only a trained model has symmetries to ask for")
-            return
+            return []
         try:
             found = scan(module, audit.data, folder=f"{self.folder}/{SCAN}", seed=audit.seed, progress=False)
         except VeracityError as error:
             self.leave_out(SYMMETRY, Word.NOT_ASKED, str(error))
-            return
+            return []
         kept = largest_kept(found.rows)
         if found.rows and all(row.verdict is Verdict.EMPTY for row in found.rows):
             self.leave_out(
@@ -90,14 +118,18 @@ class Runs:
             best = found.rows[0]
             near = f"it comes closest with {best.symmetry} ({best.moved:.2f})"
             self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(found.rows)} symmetries that were tried; {near}")
-        for space, elements in kept:
-            part = f"{SYMMETRY}-{space.name}"
-            walk = Exhaustive() if elements is not None and elements <= ALONG else MonteCarlo(draws=ALONG)
-            self.run(part, replace(audit, symmetry=space, walk=walk, scores=["symmetry"]), words_for(space))
-            self.symmetries[part] = (words_for(space), elements)
+        return kept
 
-    def search(self) -> None:
-        """Search for misleading points around some samples, if the budget allows it."""
+    def measure_symmetry(self, space: InputSpace, elements: float | None, stop: int | None, without: Sequence[str]) -> None:
+        """Ask explanations for a symmetry that the model keeps."""
+        part = f"{SYMMETRY}-{space.name}"
+        walk = Exhaustive() if elements is not None and elements <= ALONG else MonteCarlo(draws=ALONG)
+        asked = replace(self.chosen.audit, symmetry=space, walk=walk, scores=["symmetry"])
+        self.run(part, asked, words_for(space), stop, without)
+        self.symmetries[part] = (words_for(space), elements)
+
+    def search(self, without: Sequence[str] = ()) -> None:
+        """Search for misleading points around some samples, if the budget allows it and explainers are left."""
         chosen = self.chosen
         if chosen.scale <= 0:
             self.leave_out(SEARCH, Word.NOT_ASKED, "the inputs do not vary, so that no ball around them has a size")
@@ -108,19 +140,28 @@ class Runs:
             return
         rows = torch.arange(min(SEARCHED, len(chosen.rows)))
         asked = replace(on_rows(chosen.audit, rows), scores=search_scores(chosen.scale), controls=False, companions=False)
+        named = {label: one for label, one in dict(chosen.audit.explainers or {}).items() if label not in without}
+        if not named:
+            self.leave_out(SEARCH, Word.UNTOLD, OUT_BEFORE)
+            return
         try:
-            self.run(SEARCH, asked, "question 4")
+            self.run(SEARCH, replace(asked, explainers=named), "question 4")
         except VeracityError as error:
             self.leave_out(SEARCH, Word.NOT_ASKED, str(error))
 
-    def train(self, crossed: CrossTrained | None, everything: Audit) -> None:
+    def train(self, crossed: CrossTrained | None, everything: Audit, without: Sequence[str] = ()) -> None:
         """Train models without parts of the data, and compare their explanations; `everything` is the audit of all samples."""
         if crossed is None:
             self.leave_out(TRAINING, Word.UNTOLD, "nobody gave a trainer or models of folds, so this is open")
             return
         if crossed.data is None:
             crossed = replace(crossed, data=(everything.given.samples, everything.labels), place=self.chosen.rows)
-        self.run(TRAINING, replace(self.chosen.audit, models={self.name: crossed}, scores=["mege", "reco_ks"]), "question 5")
+        audit = self.chosen.audit
+        named = {label: one for label, one in dict(audit.explainers or {}).items() if label not in without}
+        if not named:
+            self.leave_out(TRAINING, Word.UNTOLD, OUT_BEFORE)
+            return
+        self.run(TRAINING, replace(audit, explainers=named, models={self.name: crossed}, scores=["mege", "reco_ks"]), "question 5")
 
 
 def largest_kept(rows: list[KeptSymmetry]) -> list[tuple[InputSpace, float | None]]:
