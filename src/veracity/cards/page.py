@@ -55,6 +55,8 @@ def html(card: CardRecord) -> str:
         show=lambda value, digits=2: "" if value is None else number(value, digits),
         uses=list(use_sentences(card)),
         left_out=left_out(card),
+        race=race(card),
+        stop_words=stop_words,
         trust=agreement(card),
         subgroups=subgroup_sentences(card),
         size_of=size_of,
@@ -134,6 +136,30 @@ def left_out(card: CardRecord) -> list[str]:
         subject = "it " if len(names) == 1 else "each "
         whole = f"{subject}needs{why}" if why.startswith(" ") else f"{subject}{why}" if why.startswith("alone ") else why
         said.append(f"Left out: {listed(names)} ({whole}).")
+    return said
+
+
+def stop_words(one: ExplainerRecord) -> str:
+    """After how many samples a race stopped measuring an explainer, and why, in a few words; "" if it did not."""
+    if one.stopped is None:
+        return ""
+    why = {"out": "out", "dominated": f"dominated by {listed(one.stopped.by)}", "settled": "nothing was open"}[one.stopped.why]
+    return f"{why} after {of(one.stopped.samples, 'sample')}"
+
+
+def race(card: CardRecord) -> list[str]:
+    """What each look of a race decided, in a sentence or two."""
+    own = {one.name: one.stopped for one in card.explainers}
+    said = []
+    for look in card.race:
+        named = [(name, stopped) for name in look.stopped if (stopped := own[name]) is not None]
+        out, settled = ([name for name, stopped in named if stopped.why == why] for why in ("out", "settled"))
+        parts = [f"{listed(out)} {'is' if len(out) == 1 else 'are'} out"] if out else []
+        parts += [f"{name} is dominated by {listed(stopped.by)}" for name, stopped in named if stopped.why == "dominated"]
+        parts += [f"nothing is open about {listed(settled)}"] if settled else []
+        went = f"{'; '.join(parts)}. {'It gets' if len(named) == 1 else 'They get'} no more samples" if parts else "nobody was stopped"
+        level = f"{PERCENT - PERCENT * (1.0 - look.level):.6g}"
+        said.append(f"After {look.samples} of {card.planned} samples, {of(len(look.explainers), 'explainer')}, words at {level} %: {went}.")
     return said
 
 
@@ -267,6 +293,8 @@ def facts(card: CardRecord) -> list[str]:
         f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words together are right with about "
         f"{PERCENT * card.confidence:g} % confidence"
     )
+    fewer = sum(one.stopped is not None and one.stopped.samples < card.samples for one in card.explainers)
+    said += [f"{of(fewer, 'explainer')} got fewer samples, since nothing about them was open that matters"] if fewer else []
     said.append(f"budget {card.budget}")
     said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []
     return said
@@ -281,7 +309,7 @@ def markdown(card: CardRecord) -> str:
     lines += [f"- **{title}** ({questions}): {follows}" for title, _, questions, follows in use_sentences(card)]
     lines += ["", *subgroup_sentences(card)] if card.groups else []
     lines += ["", *(f"{one.number}. {one.title} {one.rule}" for one in card.questions), ""]
-    lines += [f"Note: {note}" for note in (*card.notes, *left_out(card))]
+    lines += [f"Note: {note}" for note in (*card.notes, *race(card), *left_out(card))]
     lines.append(f"Measured by veracity: {'; '.join(facts(card))}. Schema {card.card}.")
     return "\n".join(lines) + "\n"
 
@@ -301,5 +329,5 @@ def text(card: CardRecord) -> str:
     lines += [f"{one.number}  {one.title}" for one in card.questions]
     lines += ["", *(f"{title}: {follows}" for title, _, _, follows in use_sentences(card))]
     lines += ["", *subgroup_sentences(card)] if card.groups else []
-    lines += ["", *(f"note: {note}" for note in card.notes), f"{'; '.join(facts(card))}."]
+    lines += ["", *(f"note: {note}" for note in (*card.notes, *race(card))), f"{'; '.join(facts(card))}."]
     return "\n".join(lines)

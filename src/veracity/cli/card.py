@@ -21,6 +21,7 @@ def card(
     budget: str = typer.Option("5m", help="About how long each model may take, such as 90s, 10m or 2h."),
     out: Path | None = typer.Option(None, help="The folder; the file's 'out' with -card by default. Several models get one each in it."),
     samples: int | None = typer.Option(None, min=8, help="How many samples to use instead of as many as the budget allows."),
+    racing: bool = typer.Option(True, help="Whether explainers that are out, surely dominated or settled get no more samples."),
     workers: int | None = Workers,
     device: str = Device,
 ) -> None:
@@ -46,7 +47,7 @@ def card(
             one = replace(asked, models={name: model}, explainers=chosen, scores=None, symmetry=None, walk=None)
             trainer = trainers[0] if trainers else None
             brief = workers is None and seconds_of(budget) < LONG
-            found = CardStudy(audit=one, trainer=trainer, budget=budget, samples=samples).on(device).run(
+            found = CardStudy(audit=one, trainer=trainer, budget=budget, samples=samples, racing=racing).on(device).run(
                 where, workers=1 if brief else default_workers(workers, device)
             )  # fmt: skip
             pages = found.save(where)
