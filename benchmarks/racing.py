@@ -134,7 +134,8 @@ def compete(reading: Shuffled, labels: Sequence[str], early: bool) -> tuple[set[
 def replay(name: str, runs: int, seeds: Sequence[int], folder: Path) -> None:
     """Print how racing compares with the full grid."""
     counts: Counter[str] = Counter()
-    sizes, shares, wrong, dropped, sets = list[float](), list[float](), Counter[str](), Counter[str](), Counter[str]()
+    sizes, shares, least = list[float](), list[float](), list[float]()
+    wrong, dropped, sets = Counter[str](), Counter[str](), Counter[str]()
     labels: list[str] = []
     for turn, seed in enumerate(seeds):
         result, labels, costs = pool(name, seed, folder)
@@ -156,6 +157,8 @@ def replay(name: str, runs: int, seeds: Sequence[int], folder: Path) -> None:
             sets.update(full)
             spent = {label: race.stopped[label].samples if label in race.stopped else reached for label in costs}
             shares.append(sum(cost * spent[label] for label, cost in costs.items()) / (SAMPLES * sum(costs.values())))
+            known = {label: SAMPLES if label in full or label not in labels else race.sizes[0] for label in costs}
+            least.append(sum(cost * known[label] for label, cost in costs.items()) / (SAMPLES * sum(costs.values())))
             sizes.append(sum(spent[label] for label in labels) / (SAMPLES * len(labels)))
             for label in labels:
                 for key in words[label].words:
@@ -168,6 +171,7 @@ def replay(name: str, runs: int, seeds: Sequence[int], folder: Path) -> None:
     for what, count in counts.items():
         print(f"  {what}: {count}")
     print(f"  passes: {np.mean(shares):.3f} of the full grid (runs: {min(shares):.3f} to {max(shares):.3f})")
+    print(f"  passes if everything outside the grid's set were dropped at the first look: {np.mean(least):.3f}")
     print(f"  samples of explainers: {np.mean(sizes):.3f} of the full grid")
     print(f"  stopped per run: { {what: round(count / counts['runs'], 2) for what, count in sorted(dropped.items())} }")
     print(f"  wrongly dropped: {dict(wrong)}")

@@ -118,5 +118,5 @@ def test_an_interrupted_race_decides_the_same(tmp_path: Path, monkeypatch: pytes
     whole = raced(tmp_path / "run")  # of a folder that holds more samples, the first look reads no more than its own
     assert {name: one.answers[0].checks[0].n for name, one in whole.explainers.items()} == dict.fromkeys(first.explainers, 64)
     assert whole.record.race[0].stopped == ["edges", "noisy", "exact"]
-    assert "After 64 of 80 samples, 3 explainers" in page.html(first.record)
+    assert "After 64 of 80 samples (3 explainers, each word at" in page.html(first.record)
     assert "noisy is dominated by exact" in str(first)

@@ -159,7 +159,9 @@ def race(card: CardRecord) -> list[str]:
         parts += [f"nothing is open about {listed(settled)}"] if settled else []
         went = f"{'; '.join(parts)}. {'It gets' if len(named) == 1 else 'They get'} no more samples" if parts else "nobody was stopped"
         level = f"{PERCENT - PERCENT * (1.0 - look.level):.6g}"
-        said.append(f"After {look.samples} of {card.planned} samples, {of(len(look.explainers), 'explainer')}, words at {level} %: {went}.")
+        said.append(
+            f"After {look.samples} of {card.planned} samples ({of(len(look.explainers), 'explainer')}, each word at {level} %): {went}."
+        )
     return said
 
 
@@ -294,7 +296,7 @@ def facts(card: CardRecord) -> list[str]:
         f"{PERCENT * card.confidence:g} % confidence"
     )
     fewer = sum(one.stopped is not None and one.stopped.samples < card.samples for one in card.explainers)
-    said += [f"{of(fewer, 'explainer')} got fewer samples, since nothing about them was open that matters"] if fewer else []
+    said += [f"{of(fewer, 'explainer')} stopped after fewer samples"] if fewer else []
     said.append(f"budget {card.budget}")
     said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []
     return said

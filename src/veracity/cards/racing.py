@@ -1,7 +1,7 @@
 """Racing: all explainers start with few samples, and only those about which something is open get more.
 
-    looks      at 64, 128, 192, 384 and 768 samples, and one at the end: at most six, the same for every card, so that a larger budget
-               finds the decisions of a smaller one. All looks see nested prefixes of the same samples.
+    looks      at 64, 128, 192, 384 and 768 samples, and one at the end: at most six, at the same places for every card. All looks see
+               nested prefixes of the same samples.
     spending   each look before the end has a tenth of alpha = 1 - confidence, and the end has half. What looks that are not reached would
                have spent stays unspent, and a card with a single look spends all at once. All words of a look hold together with 1 - its
                share (Bonferroni), so all words of a card, of whatever look, are right together with the confidence. Who dominates whom is
@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veracity.cards.checks import SEARCH, TRAINING
 from veracity.cards.collect import Judged, Told, judge, keyed_gains, rivals
 from veracity.cards.decide import FEWEST, Word, level_for
 from veracity.cards.dominate import MARGIN, Gains
@@ -274,6 +275,6 @@ def decide_look(
 
 
 def waits(one: Judged) -> bool:
-    """Whether a check is open that more samples could tell."""
-    measured = (standing for found in one.standings.values() for standing in found.values() if standing.n)
-    return any(standing.word is Word.UNTOLD for standing in measured)
+    """Whether a check is open that more samples could tell: questions 4 and 5 are asked once."""
+    asked = ((check, standing) for found in one.standings.values() for (check, _), standing in found.items())
+    return any(standing.n > 0 and standing.word is Word.UNTOLD for check, standing in asked if check.part not in (SEARCH, TRAINING))
