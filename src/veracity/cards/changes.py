@@ -4,6 +4,10 @@ The value of a check is v = mean gap / mean room. If both cards have the same sa
 is the mean over samples of u_after - u_before with u = (gap - v room) / mean room, so that its interval is that of any mean over samples,
 crossed where all samples share the draws. Otherwise the ends are those of two independent estimates. All comparisons are corrected
 together (Bonferroni), and differences up to the card's margin count as none. Of question 0 only the words count, as for dominance.
+
+An explainer that a race stopped in one of the cards is compared on the samples that both cards have of it. When it was stopped depends on
+its values, so its interval has the share of alpha of that look, as on the cards: whichever look it is, all of them miss with alpha at most.
+Two independent cards have the product of their shares. Questions 4 and 5 are asked once, and have all of alpha.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from veracity.cards.checks import MAPS, SEARCH, SYMMETRY, TRAINING, Evidence
 from veracity.cards.decide import FEWEST, LEAST_ROOM, Terms, Word, level_for
 from veracity.cards.plan import listed
 from veracity.cards.questions import QUESTIONS, evidence_for
+from veracity.cards.racing import looks, shares
 from veracity.cards.reading import Reading
 from veracity.cards.record import CheckRecord
 from veracity.core.errors import VeracityError
@@ -44,6 +49,8 @@ BY_WORD = {check.key for question in QUESTIONS for check in question.checks if n
 """Checks of which only the word counts."""
 POOLED = "training"
 """The question whose values are no means over samples."""
+ONCE = ("robust", "training")
+"""Questions that no look asks again."""
 SETTINGS = {"calm": "noise", "robust": "radius"}
 """The setting of the card that a question depends on."""
 
@@ -53,7 +60,8 @@ class Change:
     """One check of one explainer in two cards: after - before, in shares of the way from the reference to the ideal.
 
     The ends are NaN if there is no interval; `why` then says why the two cannot be compared. Differences up to the `margin` of the card
-    count as none, even if chance cannot explain them.
+    count as none, even if chance cannot explain them. `level` is the confidence of the interval. If a race stopped the explainer, all of it
+    is about the `first` samples of the cards; 0 if it is about all.
     """
 
     explainer: str
@@ -68,6 +76,8 @@ class Change:
     paired: bool = False
     why: str = ""
     margin: float = 0.0
+    level: float = math.nan
+    first: int = 0
 
     @property
     def difference(self) -> float:
@@ -125,56 +135,106 @@ class Side:
         """The hash of the samples; "" if it is not known."""
         return str(self.results[MAPS].manifest["data"]["fingerprint"]) if self.results else ""
 
+    @property
+    def units(self) -> list[int] | None:
+        """The unit of each sample, such as its patient; None if each stands alone, or if it is not known."""
+        found = self.results[MAPS].units if self.results else None
+        return None if found is None else [int(one) for one in found]
+
+    def units_among(self, first: int) -> int | None:
+        """How many units the first samples belong to; 0 means all samples."""
+        return None if self.units is None else len(set(self.units[: first or None]))
+
+    @property
+    def planned(self) -> int:
+        """The samples of an explainer that no race stops."""
+        return self.card.record.planned or self.card.record.samples
+
+    def reach(self, explainer: str) -> int:
+        """How many samples the card has of an explainer."""
+        stopped = self.card.explainers[explainer].stopped
+        return self.card.record.samples if stopped is None else stopped.samples
+
+    def share(self, samples: int) -> float:
+        """The share of alpha of the look at so many samples; all of it if there was no race."""
+        own = dict(zip(looks(self.planned), shares(self.planned), strict=True))
+        return own.get(samples, min(own.values())) if self.card.record.race else 1.0
+
     @cached_property
-    def reading(self) -> Reading:
-        """The runs as arrays."""
+    def symmetries(self) -> dict[str, tuple[str, float | None]]:
+        """What the parts of question 3 ask for: (words, elements)."""
         symmetries: dict[str, tuple[str, float | None]] = {}
         for part, result in self.results.items():
             name = part.removeprefix(f"{SYMMETRY}-").replace("_", " ")
             words = next((one for one in self.card.record.symmetries if one.startswith(name)), "")
             if part.startswith(f"{SYMMETRY}-") and words:
                 symmetries[part] = (words, float(max((int(one.counts.max()) for one in result.series if len(one.counts)), default=0)))
-        return Reading(self.results, self.card.record.model, self.card.record.samples, MANY_CLASSES, {}, symmetries)
+        return symmetries
+
+    @cached_property
+    def readings(self) -> dict[int, Reading]:
+        """The runs as arrays over the first samples, by their number, as far as they were asked for."""
+        return {}
+
+    def rebuilt(self, explainer: str, samples: int) -> Iterator[tuple[Key, Evidence]]:
+        """What the runs say about an explainer on the first samples."""
+        if samples not in self.readings:
+            model = self.card.record.model
+            self.readings[samples] = Reading(self.results, model, samples, MANY_CLASSES, {}, self.symmetries, whole=(TRAINING,))
+        reading = self.readings[samples]
+        for question in QUESTIONS:
+            with suppress(VeracityError):
+                for (check, part), one in evidence_for(reading, explainer, question).items():
+                    title = self.symmetries.get(part, ("", None))[0] or check.title
+                    if isinstance(one, Evidence) and one.gap is not None and one.room is not None:
+                        yield (explainer, question.key, check.key, title), one
 
     @cached_property
     def evidence(self) -> dict[Key, Evidence]:
         """The evidence of every check whose run gives the value on the card."""
-        found: dict[Key, Evidence] = {}
-        if not self.results:
-            return found
-        for name in self.card.explainers:
-            for question in QUESTIONS:
-                with suppress(VeracityError):
-                    for (check, part), one in evidence_for(self.reading, name, question).items():
-                        title = self.reading.symmetries.get(part, ("", None))[0] or check.title
-                        key = (name, question.key, check.key, title)
-                        if isinstance(one, Evidence) and one.gap is not None and one.room is not None and self.says(key, one):
-                            found[key] = one
-        return found
+        names = self.card.explainers if self.results else ()
+        return {key: one for name in names for key, one in self.rebuilt(name, self.reach(name)) if self.says(key, one)}
+
+    @cached_property
+    def shorter(self) -> dict[tuple[str, int], dict[Key, Evidence]]:
+        """The evidence on fewer samples than the card has of an explainer, as far as it was asked for."""
+        return {}
+
+    def on_first(self, key: Key, samples: int) -> Evidence | None:
+        """The evidence of a check on the first samples; None if its run is not there or does not give the value on the card."""
+        if key not in self.evidence or samples == self.reach(key[0]):
+            return self.evidence.get(key)
+        if (key[0], samples) not in self.shorter:
+            self.shorter[key[0], samples] = dict(self.rebuilt(key[0], samples))
+        return self.shorter[key[0], samples].get(key)
 
     def says(self, key: Key, one: Evidence) -> bool:
         """Whether the card has the value of this evidence: a run may be older than the card."""
-        value = self.checks[key].value if key in self.checks else None
-        if value is None or one.gap is None or one.room is None or not (kept := np.isfinite(one.gap)).any():
-            return False
-        gap, room = one.gap[kept], one.room[kept]
-        return abs(float(gap.mean() / room.mean()) - value) < CLOSE * max(1.0, abs(value))
+        value, found = self.checks[key].value if key in self.checks else None, value_of(one)
+        return value is not None and abs(found - value) < CLOSE * max(1.0, abs(value))
 
-    def terms(self, key: Key) -> Terms | None:
+    def value(self, key: Key, samples: int) -> float:
+        """The value of a check on the first samples: that of the card if it has no others."""
+        one = None if samples == self.reach(key[0]) else self.on_first(key, samples)
+        return nan_of(self.checks[key].value) if one is None else value_of(one)
+
+    def terms(self, key: Key, samples: int) -> Terms | None:
         """How far the explainer gets, per sample; None if the value is no mean over samples or its run is not there."""
-        one = self.evidence.get(key)
+        one = self.on_first(key, samples)
         if one is None or one.gap is None or one.room is None or key[1] == POOLED:
             return None
         return one.terms or Terms(one.gap[:, None], one.room[:, None])
 
     def interval(self, key: Key, confidence: float) -> Interval:
         """The value of a check at a confidence: from its run, else from the card, whose interval is widened or narrowed."""
-        check, terms, one = self.checks[key], self.terms(key), self.evidence.get(key)
+        check, terms, one = self.checks[key], self.terms(key, self.reach(key[0])), self.evidence.get(key)
         value, n = nan_of(check.value), check.n
         standing = None if one is None else terms.standing(check.line, confidence) if terms is not None else one.judge(confidence)
         if standing is not None:
             return Interval(value=value, low=standing.low, high=standing.high, n=n)
-        wider = float(ndtri(0.5 + confidence / 2.0) / ndtri(0.5 + self.card.record.level / 2.0))
+        stopped = self.card.explainers[key[0]].stopped
+        own = self.card.record.level if stopped is None else stopped.level
+        wider = float(ndtri(0.5 + confidence / 2.0) / ndtri(0.5 + own / 2.0))
         low, high = (value + wider * (nan_of(end) - value) for end in (check.low, check.high))
         return Interval(value=value, low=low, high=high, n=n)
 
@@ -182,6 +242,13 @@ class Side:
 def nan_of(value: float | None) -> float:
     """A number of a record, in which what is not finite is None."""
     return math.nan if value is None else value
+
+
+def value_of(one: Evidence) -> float:
+    """Mean gap / mean room over the samples that have both; NaN without any."""
+    if one.gap is None or one.room is None or not (kept := np.isfinite(one.gap)).any():
+        return math.nan
+    return float(one.gap[kept].mean() / one.room[kept].mean())
 
 
 def paired_difference(before: Terms, after: Terms, confidence: float) -> Interval:
@@ -211,7 +278,8 @@ def paired_difference(before: Terms, after: Terms, confidence: float) -> Interva
 class Changes:
     """What changed from one card to another: every check that both have, and sentences about what differs in how they were made.
 
-    `level` is the confidence of each interval. Questions that were asked in `other_ways` are not compared.
+    `level` is the confidence of each interval, unless a race had looks, which divide it. Questions that were asked in `other_ways` are not
+    compared.
     """
 
     before: Card
@@ -288,6 +356,9 @@ class Changes:
                 f"The cards were made with other samples ({sizes}), or without their runs, so differences are not paired and only large "
                 "ones are seen. Pass the same inputs, seed and samples=... for both."
             )
+        if stopped := self.stopped():
+            parts = [f"{listed(names)} on the first {samples}" for samples, names in stopped.items()]
+            yield f"Racing stopped explainers early, so they are compared on the samples that both cards have of them: {'; '.join(parts)}."
         names = [set(card.explainers) for card in self.cards]
         gone, new = (listed(sorted(one - other)) for one, other in (names, names[::-1]))
         if gone or new:
@@ -295,6 +366,13 @@ class Changes:
             yield f"The cards have other explainers, and only those in both are compared ({'; '.join(parts)})."
         if other := self.other_settings():
             yield f"These explainers have other settings now, so that more than the model may have changed: {listed(other)}."
+
+    def stopped(self) -> dict[int, list[str]]:
+        """The explainers that are compared on fewer samples than the cards have, by the number of samples."""
+        found: dict[int, list[str]] = {}
+        for name, first in {one.explainer: one.first for one in self.rows if one.first}.items():
+            found.setdefault(first, []).append(name)
+        return dict(sorted(found.items()))
 
     def other_settings(self) -> list[str]:
         """The explainers whose settings differ."""
@@ -307,7 +385,7 @@ class Changes:
     def text(self) -> Iterator[str]:
         """The comparison in words."""
         old, new = (card.record for card in self.cards)
-        paired = f"{count(new.samples, 'sample')}, the same in both" if self.same_samples else "other samples"
+        paired = f"{count(new.planned or new.samples, 'sample')}, the same in both" if self.same_samples else "other samples"
         yield f"{self.after.path or 'now'} against {self.before.path or 'before'}: {paired}."
         sure = f"with {100 * new.confidence:g} % confidence, everything called worse or better here is so"
         yield f"{count(len(self.compared), 'comparison')}; {sure}."
@@ -362,7 +440,7 @@ def changes(before: Card, after: Card, *, together: bool = True) -> Changes:
     valued = [key for key in keys if key in old.checks and None not in (old.checks[key].value, new.checks[key].value)]
     confidence = min(before.record.confidence, after.record.confidence)
     level = level_for(len(valued), confidence) if together else confidence
-    same = bool(old.data) and old.data == new.data and before.record.samples == after.record.samples
+    same = bool(old.data) and old.data == new.data and old.planned == new.planned
     rows = [change(old, new, key, level, same) if key in valued else uncompared(old, new, key) for key in (*keys, *gone)]
     return Changes(before, after, tuple(rows), level, same, other)
 
@@ -370,13 +448,20 @@ def changes(before: Card, after: Card, *, together: bool = True) -> Changes:
 def change(old: Side, new: Side, key: Key, level: float, same: bool) -> Change:
     """One check that both cards have a value of."""
     told: dict[str, Any] = dict(zip(("explainer", "question", "check", "title"), key, strict=True))
-    told |= {"before": nan_of(old.checks[key].value), "after": nan_of(new.checks[key].value), "margin": new.card.record.margin}
-    first, second = old.terms(key), new.terms(key)
+    told["margin"] = new.card.record.margin
+    reach = [side.reach(key[0]) for side in (old, new)]
+    least, once = min(reach), key[1] in ONCE
+    first, second = old.terms(key, least), new.terms(key, least)
     if same and first is not None and second is not None and (first.gap.shape, first.crossed) == (second.gap.shape, second.crossed):
-        found = paired_difference(first, second, level)
+        share = 1.0 if once else min(side.share(least) for side in (old, new))
+        told |= {"level": 1.0 - share * (1.0 - level), "first": 0 if once or least == new.planned else least}
+        found = paired_difference(first, second, told["level"])
         why = "" if math.isfinite(found.low) else f"only {count(found.n, 'sample')} with a value in both"
+        told |= {"before": old.value(key, least), "after": new.value(key, least)}
         return Change(**told, low=found.low, high=found.high, n=found.n, paired=True, why=why)
-    ends = apart(new.interval(key, level), old.interval(key, level))
+    share = 1.0 if once else math.prod(side.share(samples) for side, samples in zip((old, new), reach, strict=True))
+    told |= {"level": 1.0 - share * (1.0 - level), "before": nan_of(old.checks[key].value), "after": nan_of(new.checks[key].value)}
+    ends = apart(new.interval(key, told["level"]), old.interval(key, told["level"]))
     n = min(old.checks[key].n, new.checks[key].n)
     why = "" if math.isfinite(ends["low"]) else "one of the two has no interval"
     return Change(**told, low=ends["low"], high=ends["high"], n=n, why=why)

@@ -64,14 +64,23 @@ def looks(samples: int) -> list[int]:
     return [*(one for one in LOOKS if one < samples), samples]
 
 
+def shares(samples: int) -> list[float]:
+    """The share of alpha that each look may spend.
+
+    >>> shares(256), shares(64)
+    ([0.1, 0.1, 0.1, 0.5], [1.0])
+    """
+    early = len(looks(samples)) - 1
+    return [*[(1.0 - LAST) / len(LOOKS)] * early, LAST] if early else [1.0]
+
+
 def confidences(samples: int, confidence: float) -> list[float]:
     """The confidence of all decisions of each look; what they may miss adds up to at most 1 - confidence.
 
     >>> [round(one, 4) for one in confidences(256, 0.95)], confidences(64, 0.95)
     ([0.995, 0.995, 0.995, 0.975], [0.95])
     """
-    alpha, early = 1.0 - confidence, len(looks(samples)) - 1
-    return [*[1.0 - (1.0 - LAST) * alpha / len(LOOKS)] * early, 1.0 - LAST * alpha] if early else [confidence]
+    return [1.0 - share * (1.0 - confidence) for share in shares(samples)] if len(looks(samples)) > 1 else [confidence]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,7 +121,7 @@ def judged(row: Row, margin: float, max_unseen: float | None) -> Case:
     asked, who = f"{row['score']} not worse by {margin:g}", who_of(row)
     if row["why"]:
         return Case(asked, who, failure=row["why"])
-    values = f"{number(row['before'])} before, {number(row['after'])} now"
+    values = f"{number(row['before'])} before, {number(row['after'])} now{row.get('about', '')}"
     if math.isnan(row["low"]):
         return Case(asked, who, failure=f"{values}, without an interval, since there are too few samples or a single shared draw")
     if math.isinf(row["low"]):
@@ -133,8 +133,11 @@ def judged(row: Row, margin: float, max_unseen: float | None) -> Case:
         return Case(asked, who, failure=f"{values}; {verb}, and the margin is {margin:g}")
     equal = math.isfinite(row["unseen"])
     reason = too_much_unseen(row["n"], row["unseen"], max_unseen, row["confidence"])
-    unseen = f"{percentage(row['unseen'])} of the population may change otherwise" if equal else ""
-    return Case(asked, who, reason, f"{values}; the change is the same in all {row['n']} samples, and up to {unseen}" if equal else "")
+    note = values if row.get("about") else ""
+    if equal:
+        unseen = f"{percentage(row['unseen'])} of the population may change otherwise"
+        note = f"{values}; the change is the same in all {row['n']} samples, and up to {unseen}"
+    return Case(asked, who, reason, note)
 
 
 def number(value: float) -> str:
@@ -204,7 +207,7 @@ def other_units(baseline: str, folder: str) -> str:
 
 def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator[Row]:
     """The paired change of every check of the baseline's card, and of question 0 its word."""
-    from veracity.cards.changes import changes
+    from veracity.cards.changes import Side, changes
     from veracity.cards.decide import Word
     from veracity.cards.questions import QUESTIONS
 
@@ -220,7 +223,8 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
         raise InputError(
             f"The cards {baseline} and {folder} were made with other rules: {parts}. Make the baseline's card again with this version."
         )
-    if before.record.units != after.record.units:
+    sides = Side(before), Side(after)
+    if sides[0].units != sides[1].units:
         raise InputError(other_units(baseline, folder))
     same = {"before": math.nan, "after": math.nan, "low": 0.0, "high": 0.0, "n": 0, "unseen": math.nan}
     known: Row = {"model": after.record.model, "confidence": found.level, "why": "", **same}
@@ -236,14 +240,16 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
         if held or now.word == Word.SHORT != held.word:
             yield {**own, "score": first, "why": "" if now else f"{held.word} before, {now.word} now: {now.sentence}"}
         mine = [one for one in found.rows if one.explainer == name and math.isfinite(one.before)]
-        yield from ({**own, **check_row(one, found.level, after.record.units)} for one in mine)
+        yield from ({**own, **check_row(one, sides[1].units_among(one.first))} for one in mine)
 
 
-def check_row(one: Change, confidence: float, units: int | None) -> Row:
-    """One check that had a value before."""
+def check_row(one: Change, units: int | None) -> Row:
+    """One check that had a value before, and what its change is `about`, if it is not the paired one of all samples."""
     from veracity.statistics.intervals import unseen_share
 
     row: Row = {"score": one.check, "before": one.before, "after": one.after, "low": one.low, "high": one.high, "n": one.n}
     if math.isnan(one.after):
         return {**row, "why": f"{number(one.before)} before, and now it has no value ({one.why}): {CHOOSE}"}
-    return {**row, "unseen": unseen_share(min(one.n, units or one.n), confidence) if one.low == one.high else math.nan}
+    stopped = f", on the first {one.first} samples, after which racing stopped it" if one.first else ""
+    row |= {"about": stopped or ("" if one.paired else ", not paired"), "confidence": one.level}
+    return {**row, "unseen": unseen_share(min(one.n, units or one.n), one.level) if one.low == one.high else math.nan}
