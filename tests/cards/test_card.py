@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import veracity
-from linear_cards import contributions, edges, labelled, linear_model, noisy, random_map, samples, sum_of_logits, switched, weights_of
+from linear_cards import contributions, known_card, labelled, linear_model, samples, switched, weights_of
 from small import series_inputs, small_net
 from veracity import Card, CardStudy, CrossTrained
 from veracity.cards import plan
@@ -23,19 +23,6 @@ from veracity.studies.result import load
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 HERE = {"budget": "1s", "progress": False}
 """Too little for a search."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("card") / "run"
-
-
-@pytest.fixture(scope="module")
-def known(folder: Path) -> Card:
-    """A linear model: explainers of which each is right or wrong by construction."""
-    x, y = labelled(160)
-    named = {"exact": contributions, "summed": sum_of_logits, "noisy": noisy, "random": random_map, "edges": edges}
-    return veracity.card(linear_model(), x, y, explainers=named, samples=144, folder=folder, racing=False, **HERE)
 
 
 def words(card: Card, explainer: str) -> list[str]:
@@ -71,8 +58,8 @@ def test_noise_is_named_and_dominated(known: Card) -> None:
 
 def test_the_rule_is_applied_to_the_controls(known: Card) -> None:
     controls = [one for one in known.record.explainers if one.control]
-    assert {one.name for one in controls} >= {"random_gaussian", "edge_filter", "constant_map"}
-    assert all(one.out for one in controls)
+    assert {one.name for one in controls if one.out} >= {"random_gaussian", "edge_filter", "constant_map"}
+    assert not any(one.answers[0].word == "holds" for one in controls)  # after 64 samples, one of them is open
     assert not {one.name for one in controls} & set(known.explainers)
 
 
@@ -84,7 +71,7 @@ def test_numbers_stand_behind_the_words(known: Card) -> None:
     check = next(one for one in known.answer("faithful", "exact").checks if one.check == "deletion")
     assert check.value == pytest.approx((control - table["exact", "deletion"]) / control)
     assert check.raw == pytest.approx(table["exact", "deletion"])
-    assert known.record.level == pytest.approx(1 - 0.05 / known.record.comparisons)
+    assert known.record.level == pytest.approx(1 - 0.005 / known.record.comparisons)  # a look has a tenth of alpha
 
 
 def test_uses(known: Card) -> None:
@@ -105,11 +92,8 @@ def test_a_folder_is_read_again_and_the_same_call_finds_the_same(known: Card, fo
     assert load(folder).record == known.record
     content = json.loads((folder / "card.json").read_text())
     assert CardRecord.model_validate(content) == known.record
-    x, y = labelled(160)
     before = {path: path.stat().st_mtime_ns for path in (folder / "maps").rglob("*.parquet")}
-    named = {"exact": contributions, "summed": sum_of_logits, "noisy": noisy, "random": random_map, "edges": edges}
-    again = veracity.card(linear_model(), x, y, explainers=named, samples=144, folder=folder, racing=False, **HERE)
-    assert again.record == known.record
+    assert known_card(folder).record == known.record
     assert {path: path.stat().st_mtime_ns for path in (folder / "maps").rglob("*.parquet")} == before
 
 

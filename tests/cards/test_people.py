@@ -35,11 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def card(folder: Path) -> Card:
+    """It would be a race, but for its subgroups."""
     x, y = labelled(SIZE)
     people: dict[str, Any] = {"units": {"patient": np.arange(SIZE) // 2}, "by": {"side": side(x), "site": ["A"] * 43 + ["B"] * 5}}
     named = {"exact": contributions, "half": half_wrong}
     given: dict[str, Any] = {"explainers": named, "samples": SIZE, "budget": "1s", "progress": False, "folder": folder}
-    return veracity.card(linear_model(), x, y, **given, **people)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("veracity.cards.racing.LOOKS", (32,))
+        return veracity.card(linear_model(), x, y, **given, **people)
 
 
 def side(x: Tensor) -> list[str]:
@@ -64,6 +67,11 @@ def test_a_word_that_differs_is_named_with_its_subgroup(card: Card) -> None:
     assert left["n"].item() == side(labelled(SIZE)[0]).count("left")
     with pytest.raises(SpecError, match="grouping of this card"):
         card.table(by="sex")
+
+
+def test_subgroups_have_all_samples(card: Card) -> None:
+    assert not card.record.race
+    assert "Racing is off, because the words of subgroups need all samples" in str(card)
 
 
 def test_subgroups_are_a_family_of_their_own(card: Card) -> None:

@@ -1,24 +1,30 @@
-"""Racing: hand-made values for single looks, and one race that is interrupted."""
+"""Racing: hand-made values for single looks, and one race that is stopped between its rounds."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-import veracity
-from linear_cards import contributions, edges, labelled, linear_model, noisy
+from linear_cards import known_card
 from veracity import Card
 from veracity.cards import page
+from veracity.cards.changes import changes
 from veracity.cards.collect import Judged, keyed_gains, stand
 from veracity.cards.decide import Terms
 from veracity.cards.dominate import Gains
 from veracity.cards.questions import QUESTIONS
-from veracity.cards.racing import LOOKS, Stop, compare, confidences, decide_look, looks
+from veracity.cards.racing import LOOKS, Race, Stop, compare, confidences, decide_look, differences, looks
 from veracity.cards.runs import Runs
+from veracity.cli.baseline import not_worse
+from veracity.core.errors import InputError
 from veracity.statistics.intervals import Array
 
+pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 WEIGHTS, DELETION, INSERTION = QUESTIONS[0].checks[0], *QUESTIONS[1].checks[:2]
 LEVEL, SAMPLES = 0.9999, 64
 
@@ -89,34 +95,72 @@ def test_a_check_that_one_of_two_lacks_says_nothing_and_few_samples_leave_all_op
     assert not compare([first], np.array([False, True]), 0.99).dominates.any()  # question 0 is open for the better one
 
 
-def raced(folder: Path) -> Card:
-    x, y = labelled(80)
-    named = {"exact": contributions, "noisy": noisy, "edges": edges}
-    return veracity.card(linear_model(), x, y, explainers=named, samples=80, folder=folder, budget="1s", progress=False)
+def test_units_count_once_and_few_of_them_stop_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two equal samples of each unit say what one of them says."""
+    gap, room = np.stack([around(0.9, 1), around(0.2, 2)]), np.stack([around(1.0, 3), around(1.0, 4)])
+    single, twice = Gains(gap, room), Gains(gap.repeat(2, axis=1), room.repeat(2, axis=1))
+    pairs = np.arange(2 * SAMPLES) // 2
+    for mine, own in zip(differences(twice, 0.99, pairs), differences(single, 0.99), strict=True):
+        assert mine == pytest.approx(own)
+    assert np.isneginf(differences(twice, 0.99, pairs // 10)[0][0, 1])  # 7 units
+    named = [explainer("good", around(0.6, 1), around(0.7, 2)), explainer("bad", around(0.2, 3), around(0.3, 4))]
+    monkeypatch.setattr("veracity.cards.racing.judge", lambda *_: (named, 6, LEVEL))
+    for units, stopped in ((np.arange(SAMPLES), {"good", "bad"}), (np.arange(SAMPLES) // 10, set())):
+        reading: Any = SimpleNamespace(samples=SAMPLES, units=units)
+        assert Race(["good", "bad"], 2 * SAMPLES).look(reading).stopped.keys() == stopped
 
 
-@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
-def test_an_interrupted_race_decides_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, calls = Runs.run, list[str]()
+@pytest.fixture(scope="module")
+def raced(known: Card, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Card:
+    """The race of the known card, stopped between its rounds, in which `exact` then goes on."""
+    root = tmp_path_factory.mktemp("race") / "run"
+    shutil.copytree(folder, root)
+    first = {path: path.stat().st_mtime_ns for path in (root / "maps").rglob("*.parquet")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runs, "kept_symmetries", lambda self: [])  # there are none, and looking for them takes time
+        patch.setattr("veracity.cards.racing.waits", lambda one: True)
+        found = known_card(root)
+    assert {path: path.stat().st_mtime_ns for path in first} == first  # no cell of the first round was measured again
+    return found
 
-    def killed(self: Runs, part: str, *rest: object) -> None:
-        calls.append(part)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        run(self, part, *rest)  # type: ignore[arg-type]
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Runs, "run", killed)
-        patch.setattr("veracity.cards.racing.waits", lambda one: True)  # so that there is a second round
-        with pytest.raises(KeyboardInterrupt):
-            raced(tmp_path / "run")
-        first = raced(tmp_path / "run")
-    stopped = {name: one.stopped.why for name, one in first.explainers.items() if one.stopped}
-    assert stopped == {"edges": "out", "noisy": "dominated"}
-    assert first.undominated == ["exact"]
-    assert {name: one.answers[0].checks[0].n for name, one in first.explainers.items()} == {"exact": 80, "noisy": 64, "edges": 64}
-    whole = raced(tmp_path / "run")  # of a folder that holds more samples, the first look reads no more than its own
-    assert {name: one.answers[0].checks[0].n for name, one in whole.explainers.items()} == dict.fromkeys(first.explainers, 64)
-    assert whole.record.race[0].stopped == ["edges", "noisy", "exact"]
-    assert "After 64 of 80 samples (3 explainers, each word at" in page.html(first.record)
-    assert "noisy is dominated by exact" in str(first)
+def test_a_race_goes_on_and_decides_the_same(raced: Card, known: Card) -> None:
+    stopped = {name: one.stopped.why for name, one in raced.explainers.items() if one.stopped}
+    assert stopped == {"summed": "out", "random": "out", "edges": "out", "noisy": "dominated"}
+    assert raced.undominated == known.undominated == ["exact"]
+    sizes = {name: one.answers[0].checks[0].n for name, one in raced.explainers.items()}
+    assert sizes == {**dict.fromkeys(known.explainers, 64), "exact": 80}
+    assert "After 64 of 80 samples (5 explainers, each word at" in page.html(raced.record)
+    assert "noisy is dominated by exact" in str(raced)
+
+
+def test_a_look_reads_no_more_than_its_own_samples(raced: Card, known: Card, tmp_path: Path) -> None:
+    shutil.copytree(raced.path, tmp_path / "run")
+    assert known_card(tmp_path / "run").record == known.record
+
+
+def test_a_case_after_the_last_sample_of_an_explainer(raced: Card, known: Card) -> None:
+    assert raced.cases is not None
+    sample = raced.cases.samples[70]
+    case = raced.case(sample)
+    assert case.said["noisy"] == "not measured for this case, because it stopped after 64 samples."
+    assert case.said["exact"].startswith(("as much as the average of 80 cases", "less than"))
+    assert case.said["edges"].startswith("not to be trusted for any case")
+    assert set(case.table()["explainer"]) == {"exact"}
+    assert raced.case(raced.cases.samples[5]).said["noisy"].startswith(("as much as the average of 64 cases", "less than"))
+    with pytest.raises(InputError, match="is not one of the 64 samples"):
+        known.case(sample)
+
+
+def test_cards_that_raced_are_compared_on_common_samples(raced: Card, known: Card) -> None:
+    found = changes(known, raced, together=False)
+    assert found.compared
+    assert all(one.paired and one.first == one.n == 64 and one.difference == 0 for one in found.compared)
+    assert [one.level for one in found.compared] == pytest.approx([1 - 0.1 * 0.05] * len(found.compared))
+    assert "80 samples, the same in both" in str(found)
+    assert "both cards have of them: exact, summed, noisy, random and edges on the first 64." in str(found)
+    gated = not_worse(raced.path, known.path, 0.02, ["exact"])
+    notes = [one.note for one in gated if not one.asked.startswith("model")]
+    assert notes
+    assert all("now, on the first 64 samples, after which racing stopped it" in note for note in notes)
+    assert not any(one.failure for one in gated)
