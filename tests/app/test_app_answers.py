@@ -38,12 +38,19 @@ def test_the_index_lists_the_run_under_its_folders_name(served: TestClient) -> N
     created = found["runs"][0].pop("created")
     assert created.startswith("20")
     assert found["runs"][0].pop("state") == served.get("/api/runs/0/state").json()
-    assert found["runs"] == [{"id": "0", "kind": "orbits", "title": "Turned digits", "path": "run"}]
+    about = {"words": "an orbit evaluation", "models": ["seed 0", "seed 1"], "explainers": ["saliency"], "samples": 12, "left": None}
+    assert found["runs"] == [{"id": "run/", "kind": "orbits", "title": "Turned digits", "path": "run", **about}]
 
 
 def test_meta_says_everything_that_the_page_needs(served: TestClient, run: tuple[Path, OrbitEvaluation]) -> None:
     found = served.get("/api/runs/0").json()
-    assert (found["kind"], found["id"], found["layout"], found["task"], found["live"]) == ("orbits", "0", "polar", "classification", True)
+    assert (found["kind"], found["id"], found["layout"], found["task"], found["live"]) == (
+        "orbits",
+        "run/",
+        "polar",
+        "classification",
+        True,
+    )
     assert found["coordinates"] == [[45.0 * k] for k in range(8)]
     assert found["elements"][1] == "45°"
     assert found["identity"] == 0
@@ -283,20 +290,28 @@ def test_a_folder_of_several_runs_shows_all_of_them(
         assert [(one["kind"], one["path"]) for one in runs] == [
             ("audit", "a"), ("orbits", "b/deep/orbits"), ("report", "joint"), ("damaged", "z"),
         ]  # fmt: skip
-        found = served.get("/api/runs/0").json()
+        found = served.get("/api/runs/a").json()
         assert (found["kind"], found["models"]) == ("audit", ["net"])
         assert "gradient" in found["explainers"]
         assert len(found["table"]) > 0
         assert {score["name"] for score in found["scores"]} == {row["score"] for row in found["table"]}
-        report = served.get("/api/runs/0/report")
+        report = served.get("/api/runs/a/report")
         assert "<title>" in report.text
         assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
-        assert served.get("/api/runs/0/values?metric=a&model=b").status_code == 404
-        joint = served.get("/api/runs/2").json()
+        assert served.get("/api/runs/a/values?metric=a&model=b").status_code == 404
+        assert served.get("/api/runs/b%2Fdeep%2Forbits/samples/0").status_code == 200
+        assert served.get("/api/runs/0").status_code == 404, "only the only run has a number"
+        joint = served.get("/api/runs/joint").json()
         assert (joint["kind"], joint["title"], joint["state"]["stage"]) == ("report", "Joint", "unfinished")
-        assert served.get("/api/runs/2/report").text == "<p>joint</p>"
-        assert served.get("/api/runs/3").status_code == 409
-        assert "damaged" in served.get("/api/runs/3").json()["error"]
+        assert served.get("/api/runs/joint/report").text == "<p>joint</p>"
+        assert served.get("/api/runs/z").status_code == 409
+        assert "damaged" in served.get("/api/runs/z").json()["error"]
         shutil.copytree(run[0], tmp_path / "aa")
         again = {one["path"]: one["id"] for one in served.get("/api/index").json()["runs"]}
-        assert again == {"a": "0", "aa": "4", "b/deep/orbits": "1", "joint": "2", "z": "3"}, "a number stays with its run"
+        assert again == {path: path for path in ("a", "aa", "b/deep/orbits", "joint", "z")}, "a run keeps its name"
+        shutil.rmtree(tmp_path / "a")
+        for path in ("/api/runs/a", "/api/runs/a/state", "/api/runs/a/report"):
+            gone = served.get(path)
+            assert gone.status_code == 404
+            assert gone.json()["error"].startswith("There is no run 'a' here: it was deleted, moved or renamed")
+        assert len(served.get("/api/index").json()["runs"]) == 4

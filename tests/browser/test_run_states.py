@@ -112,7 +112,7 @@ def test_a_running_audit_becomes_done_before_the_readers_eyes(visit: Begin, tmp_
     with served(tmp_path) as address:
         one = visit()
         page = one.page
-        page.goto(f"{address}#run=0")
+        page.goto(f"{address}#run=slow")
         assert "2 of 6 cells" in stage(page, "running")
         page.get_by_role("button", name="Value", exact=True).click()
         sorted_by = page.locator('th[aria-sort="ascending"]')
@@ -155,7 +155,7 @@ def test_a_study_without_a_report_is_unfinished_not_damaged(visit: Begin, tmp_pa
         raise KeyboardInterrupt
     with served(tmp_path) as address:
         page = visit().page
-        page.goto(f"{address}#run=0")
+        page.goto(f"{address}#run=joint")
         assert stage(page, "unfinished").startswith("Unfinished: 0 of 2 runs are measured, and nothing is running.")
         page.get_by_test_id("waiting").wait_for()
 
@@ -167,10 +167,10 @@ def test_a_damaged_run_is_listed_with_what_is_wrong(visit: Begin, tmp_path: Path
     with served(tmp_path) as address:
         page = visit().page
         page.goto(address)
-        cells = cells_of(page.get_by_test_id("run-0"))
+        cells = cells_of(page.get_by_test_id("run-bad"))
         assert cells[:2] == ["bad", "Damaged"]
         assert "is damaged: manifest.json cannot be read (seed: field required)" in cells[2]
-        assert cells_of(page.get_by_test_id("run-1"))[:3] == ["Squares", "Orbits", "done"]
+        assert cells_of(page.get_by_test_id("run-good"))[:3] == ["Squares\ngood", "Orbits", "done"]
 
 
 def test_a_bound_is_a_bound_in_the_table_and_in_the_plot(visit: Begin, tmp_path: Path) -> None:

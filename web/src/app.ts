@@ -1,5 +1,5 @@
-import { Banner, open } from "./banner";
-import { el } from "./dom";
+import { Banner } from "./banner";
+import { el, keep } from "./dom";
 import { Header } from "./header";
 import { levelOf } from "./orbit/chosen";
 import { OrbitPage } from "./orbit/page";
@@ -14,13 +14,16 @@ import { Store } from "./store";
 import { apply, onSystemTheme } from "./theme";
 import type { RunIndex, RunMeta } from "./types";
 
-const AGAIN = 2000;
-/** Milliseconds between two looks at a run that is running, and at one that was stopped. */
+const AGAIN = 1000;
+/** Milliseconds between two looks at a run that is running, and at any other. */
 const LOOK = 1000;
 const SELDOM = 5000;
+/** Milliseconds between two looks at the list: while runs are not read yet, while one is running, and else. */
+const READING = 50;
+const LISTED = 2000;
 /** Looking again waits so many times as long as the last answer took. */
 const PATIENCE = 5;
-const TYPING = "select, dialog";
+const TYPING = "select, dialog, input[type=search]";
 const SLIDING = "input[type=range]";
 
 /** The header and one page below it, chosen by the state. */
@@ -30,6 +33,7 @@ export class App {
   private index: RunIndex | null = null;
   private page: Page | null = null;
   private readonly banner = new Banner();
+  private readonly lost = el("p", { class: "banner lost", "data-testid": "lost", role: "status", hidden: true }, LOST);
   private shown = "";
   private timer = 0;
 
@@ -39,7 +43,8 @@ export class App {
   ) {}
 
   start(): void {
-    this.host.append(this.header.node, this.banner.node);
+    this.host.append(this.header.node, this.lost, this.banner.node);
+    this.source.watch?.((open) => keep(this.lost, { hidden: open }));
     this.put(sentencePage("loading", "Loading…"));
     this.store.listen((state) => this.render(state));
     onSystemTheme(() => apply(this.store.state.theme));
@@ -73,17 +78,23 @@ export class App {
     });
   }
 
-  /** The runs there are; the list is made anew while one of them runs. */
-  private list(index: RunIndex, known = ""): void {
-    const now = JSON.stringify(index);
-    if (now !== known) this.put(runsPage(index, this.store));
-    if (this.source.state === null || !index.runs.some(({ state }) => state?.stage === "running")) return;
-    this.later(LOOK, async () => {
-      const newer = await this.source.index();
-      if (this.shown !== "runs") return;
-      this.index = newer;
-      this.list(newer, now);
-    });
+  /** The runs there are; new ones appear, and states change, by themselves. */
+  private list(first: RunIndex): void {
+    const page = runsPage(first, this.store, this.source.verdict);
+    this.put(page);
+    const follow = (index: RunIndex): void => {
+      if (this.source.state === null) return;
+      const unread = index.runs.some(({ kind }) => kind === "unread");
+      const running = index.runs.some(({ state }) => state?.stage === "running");
+      this.later(unread ? READING : running ? LISTED : SELDOM, async () => {
+        const newer = await this.source.index();
+        if (this.shown !== "runs") return;
+        if (newer !== index) page.show(newer);
+        this.index = newer;
+        follow(newer);
+      });
+    };
+    follow(first);
   }
 
   /** Says how far the shown run is, and looks again as long as it can change. */
@@ -91,7 +102,7 @@ export class App {
     const state = meta.state ?? null;
     const look = this.source.state;
     this.banner.show(state, look !== null, meta.kind !== "audit");
-    if (look === null || !open(state)) return;
+    if (look === null) return;
     const wanted = this.shown;
     this.later(state?.stage === "running" ? pause : Math.max(pause, SELDOM), async () => {
       const now = await look(run);
@@ -105,14 +116,17 @@ export class App {
     });
   }
 
-  /** Does something after a pause; where the server does not answer meanwhile, again and again. */
+  /** Does something after a pause; where the server does not answer meanwhile, again and again. A page that nobody sees waits. */
   private later(pause: number, step: () => Promise<void>): void {
     const wanted = this.shown;
     const again = async (): Promise<void> => {
       try {
+        if (document.hidden) throw new SourceError("", "gone");
         await step();
-      } catch {
-        if (this.shown === wanted) this.timer = window.setTimeout(() => void again(), AGAIN);
+      } catch (thrown) {
+        if (this.shown !== wanted) return;
+        if (thrown instanceof SourceError && thrown.kind !== "gone" && thrown.kind !== "damaged") this.say(thrown);
+        else this.timer = window.setTimeout(() => void again(), AGAIN);
       }
     };
     this.timer = window.setTimeout(() => void again(), pause);
@@ -125,7 +139,8 @@ export class App {
     const back = (): void => this.store.set({ page: null });
     if (meta.kind === "waiting") return waitingPage(meta);
     if (meta.kind === "audit" && this.store.state.page !== "report") return auditPage(meta, this.store);
-    return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null);
+    const parts = meta.kind === "report" ? (meta.parts ?? []) : [];
+    return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null, parts, this.store);
   }
 
   private chosenRun(state: State): string | null {
@@ -149,10 +164,16 @@ export class App {
     } catch (thrown) {
       if (this.shown !== wanted) return;
       const error = thrown instanceof SourceError ? thrown : new SourceError(String(thrown), "damaged");
-      const page = sentencePage("error", TITLES[error.kind], ...(error.kind === "missing" ? [this.away()] : [error.message, HINTS[error.kind]]));
-      if (page.node.textContent !== this.page?.node.textContent) this.put(page);
+      this.say(error);
       if (error.kind === "gone") window.setTimeout(() => void this.load(step), AGAIN);
     }
+  }
+
+  /** A page of what went wrong. */
+  private say(error: SourceError): void {
+    this.banner.hide();
+    const page = sentencePage("error", TITLES[error.kind], error.message, error.kind === "missing" ? this.away() : HINTS[error.kind]);
+    if (page.node.textContent !== this.page?.node.textContent) this.put(page);
   }
 
   /** A link that leaves what the address names for what is there. */
@@ -175,6 +196,8 @@ export class App {
   }
 }
 
+const LOST = "The server does not answer. This page goes on by itself once `veracity app` runs again.";
+
 const TITLES: Record<SourceError["kind"], string> = {
   token: "The token was refused",
   gone: "The server does not answer",
@@ -183,7 +206,7 @@ const TITLES: Record<SourceError["kind"], string> = {
 };
 
 const HINTS: Record<Exclude<SourceError["kind"], "missing">, string> = {
-  token: "Open the whole address that `veracity app` printed last: its token changes with every start.",
+  token: "Open the whole address that `veracity app` printed last.",
   gone: "This page goes on by itself once `veracity app` runs again.",
   damaged: "Run the same command again: what is whole is kept, the rest is measured anew.",
 };

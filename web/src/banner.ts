@@ -21,8 +21,3 @@ export class Banner {
     keep(this.node, { hidden: true });
   }
 }
-
-/** Whether a run can change by itself: it is running, or was stopped and may go on. */
-export function open(state: RunState | null | undefined): boolean {
-  return state?.stage === "running" || state?.stage === "unfinished";
-}

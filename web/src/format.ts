@@ -24,6 +24,15 @@ export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
+/** A time span for reading, not more exact than a guess is: "under a minute", "4 min", "1.5 h", "3 days". */
+export function span(seconds: number): string {
+  if (seconds < 45) return "under a minute";
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 90) return `${Math.max(1, minutes)} min`;
+  const hours = seconds / 3600;
+  return hours < 36 ? `${Number(hours.toPrecision(2))} h` : count(Math.round(hours / 24), "day");
+}
+
 /** A time of the run as the reader's own date, or nothing where it says none. */
 export function date(text: string | null): string {
   const found = text === null ? NaN : Date.parse(text);

@@ -41,7 +41,7 @@ export class Header {
   render(state: State, index: RunIndex | null, run: string | null): void {
     const several = index !== null && index.runs.length > 1;
     keep(this.runs.node, { hidden: !several || run === null });
-    if (index !== null && run !== null) this.runs.update(index.runs.map(runOption), run);
+    if (index !== null && run !== null) this.runs.update(runOptions(index.runs), run);
     keep(this.title, { textContent: index?.runs.length === 1 ? index.runs[0].title : "" });
     this.home.classList.toggle("linked", several && run !== null);
     keep(this.theme, { textContent: SAID[state.theme] });
@@ -59,6 +59,9 @@ export class Header {
   }
 }
 
-function runOption(run: RunEntry): { value: string; text: string } {
-  return { value: run.id, text: run.title || run.path };
+/** Runs of one title are told apart by their folders. */
+function runOptions(runs: readonly RunEntry[]): { value: string; text: string }[] {
+  const times = new Map<string, number>();
+  for (const { title } of runs) times.set(title, (times.get(title) ?? 0) + 1);
+  return runs.map(({ id, title, path }) => ({ value: id, text: title && times.get(title) === 1 ? title : title && title !== path ? `${title} (${path})` : path }));
 }

@@ -2,10 +2,15 @@ import type { Meta, Packed, Reference, RunIndex, RunMeta, RunState } from "./typ
 
 /** Where the pages' data come from: a server, or the payload of a file. */
 export interface DataSource {
+  /** The runs there are; of many, some may not be read yet. The same object as before where nothing has changed. */
   index(): Promise<RunIndex>;
   run(id: string): Promise<RunMeta>;
   /** How far a run has come by now; null where that does not change, as in a file. */
   state: ((id: string) => Promise<RunState | null>) | null;
+  /** What a finished run says, in words; null where nobody can be asked. */
+  verdict: ((id: string) => Promise<string>) | null;
+  /** Tells whenever the server stops answering, and when it answers again. */
+  watch?(changed: (open: boolean) => void): void;
   values(id: string, metric: string, model: string, reference: Reference): Promise<Float32Array>;
   reduction(id: string, method: string, metric: string, reference: Reference): Promise<Float32Array>;
   thumbnails(id: string): Promise<Uint8Array>;
@@ -52,6 +57,7 @@ export const paths = {
   index: "/api/index",
   run: (id: string) => `/api/runs/${encodeURIComponent(id)}`,
   state: (id: string) => `${paths.run(id)}/state`,
+  verdict: (id: string) => `${paths.run(id)}/verdict`,
   values: (id: string, metric: string, model: string, reference: string) => `${paths.run(id)}/values?${query({ metric, model, reference })}`,
   reduction: (id: string, method: string, metric: string, reference: string) =>
     `${paths.run(id)}/reduction?${query({ method, metric, reference })}`,

@@ -19,6 +19,9 @@ export interface State {
   readonly explainer: string | null;
   readonly lasso: readonly number[] | null;
   readonly theme: Theme;
+  /** On the list of runs: what is searched for, and by which column it is sorted, "-" before a descending one. */
+  readonly find: string | null;
+  readonly sort: string | null;
 }
 
 export const START: State = {
@@ -36,6 +39,8 @@ export const START: State = {
   explainer: null,
   lasso: null,
   theme: "auto",
+  find: null,
+  sort: null,
 };
 
 /** The state as the part of an address behind "#"; what was not chosen is left out. */
@@ -58,6 +63,8 @@ export function toHash(state: State): string {
   put("explainer", state.explainer);
   put("lasso", state.lasso === null ? null : toText(state.lasso));
   put("theme", state.theme === START.theme ? null : state.theme);
+  put("find", state.find || null);
+  put("sort", state.sort);
   return `#${found}`;
 }
 
@@ -81,6 +88,8 @@ export function fromHash(hash: string): State {
     explainer: found.get("explainer"),
     lasso: fromText(found.get("lasso")),
     theme: oneOf(found.get("theme"), ["auto", "light", "dark"]) ?? START.theme,
+    find: found.get("find"),
+    sort: found.get("sort"),
   };
 }
 

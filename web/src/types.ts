@@ -149,6 +149,8 @@ export interface AuditMeta {
 export interface ReportMeta {
   kind: "report";
   title: string;
+  /** Its runs that are here too. */
+  parts?: { id: string; name: string }[];
   state: RunState | null;
 }
 
@@ -170,6 +172,15 @@ export interface RunEntry {
   created: string | null;
   path: string;
   state: RunState | null;
+  /** Of a running run: how many seconds it will still take, where that is known. */
+  left?: number | null;
+  /** Its kind in words, such as "an audit". */
+  words?: string;
+  models?: string[];
+  explainers?: string[];
+  samples?: number;
+  /** Of a study: the names of its runs. */
+  parts?: string[];
   /** Of a damaged run: what is wrong, in a sentence. */
   why?: string;
 }

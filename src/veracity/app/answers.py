@@ -1,29 +1,39 @@
-"""The routes under /api: each looks a run up by its number and answers for it.
+"""The routes under /api: each looks a run up by its name, which is one part of the path, and answers for it.
 
 Orbit evaluations are answered by `report.interactive.answers`; here are the numbers of an audit, and reports.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
+import posixpath
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import unquote
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
+from pydantic import AfterValidator
 
 from veracity import __version__, report
-from veracity.app.runs import REPORT, STUDY, Run, Workspace, stamp
+from veracity.app.home import answer_in, orbit_verdict, plain_text
+from veracity.app.links import key_of, report_path, with_links
+from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
 from veracity.core.errors import StoreError
 from veracity.engine.store.files import Files
 from veracity.orbits import OrbitResult
 from veracity.report.interactive import answers
 from veracity.report.interactive.packed import encoded
+from veracity.report.page import answer_of
 from veracity.report.wording import title_of
 from veracity.results import Result
 
 HELD = 8
 """How many audits' numbers are held at once."""
+MANY = 4096
+"""How many verdicts are held at once."""
 CHANGING = ("cells", "failed", "advice.json")
 """What changes while an audit goes on."""
 
@@ -33,10 +43,12 @@ def audit(run: Run) -> dict[str, Any]:
     return {"state": run.state(), **audit_numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
 
 
-def study(run: Run) -> dict[str, Any]:
-    """A folder of several runs: its report, or its progress while there is no report."""
+def study(run: Run, runs: Runs) -> dict[str, Any]:
+    """A folder of several runs: its report, or its progress while there is no report; `parts` are those of its runs that are here."""
     kind = "report" if run.report() is not None else "waiting"
-    return {"kind": kind, "title": run.title, "created": run.created, "state": run.state(), "rows": []}
+    parts = [part for name in run.about["parts"] if (part := runs.get(runs.name(run.folder / name))) is not None]
+    inner = [{"id": part.id, "name": part.path.rpartition("/")[2]} for part in parts]
+    return {"kind": kind, "title": run.title, "created": run.created, "state": run.state(), "rows": [], "parts": inner}
 
 
 def waiting(run: Run, result: OrbitResult) -> dict[str, Any]:
@@ -52,7 +64,35 @@ def page(run: Run) -> str:
         raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
     if run.kind == "audit" and not (stored and stored.stat().st_mtime_ns >= max(now) and (state is None or state.settled)):
         return render_report(run.folder, (*now, state is not None and bool(state.writer)))
-    return Files(str(run.folder)).read(REPORT).decode(errors="replace")
+    if stored is None:
+        raise StoreError(f"There is no report in '{run.path}' any more.")
+    return Files(str(run.folder)).read(stored.name).decode(errors="replace")
+
+
+def verdict_of(run: Run) -> str:
+    """What a finished run says, in words: the answer of its report, or of one that is not written yet; "" where there is none."""
+    state, stored = run.progress(), run.report()
+    if state is None or not state.settled:
+        return ""
+    now = stamp(run.folder, *CHANGING, "orbits")
+    if run.kind == "orbits":
+        return orbit_words(run.folder, now)
+    if stored is not None and (run.kind != "audit" or stored.stat().st_mtime_ns >= max(now)):
+        return answer_in(stored)
+    return audit_words(run.folder, now) if run.kind == "audit" else ""
+
+
+@lru_cache(maxsize=MANY)
+def audit_words(folder: Path, stamp: tuple[int, ...]) -> str:
+    """The answer of an audit, while its cells stay as they are."""
+    return plain_text(" ".join(str(sentence) for paragraph in answer_of(Result(folder)) for sentence in paragraph))
+
+
+@lru_cache(maxsize=MANY)
+def orbit_words(folder: Path, stamp: tuple[int, ...]) -> str:
+    """The verdict on an orbit evaluation, while its records stay as they are."""
+    view = OrbitResult(folder)
+    return orbit_verdict(view.table().to_dict("records")) if view.complete else ""
 
 
 @lru_cache(maxsize=HELD)
@@ -96,51 +136,70 @@ def render_report(folder: Path, stamp: tuple[int, ...]) -> str:
     return report.render(Result(folder))
 
 
+Name = Annotated[str, AfterValidator(unquote)]
+"""The name of a run in a path, of which it is one part."""
 BINARY = "application/octet-stream"
 HEADERS = {"cache-control": "no-store"}
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; frame-ancestors 'self'"
 """A report may show itself and nothing else: no script, no request, no form."""
 
 
-def add_answers(app: FastAPI, workspace: Workspace) -> None:
+def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
     """Add the routes that answer from run folders."""
 
     @app.get("/api/index")
-    def index() -> Response:
-        return as_json({"version": __version__, "runs": [run.entry() for run in workspace.runs.all()]})
+    def index(request: Request, within: float = math.inf) -> Response:
+        body = encoded({"version": __version__, "runs": workspace.runs.entries(within)})
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers={**HEADERS, "etag": tag})
+        return Response(body, headers={**HEADERS, "etag": tag}, media_type="application/json")
 
-    @app.get("/api/runs/{number}")
-    def run(number: str) -> Response:
-        found = workspace.run(number)
+    @app.get("/api/runs/{name}")
+    def run(name: Name) -> Response:
+        found = workspace.run(name)
         if found.kind == "orbits":
             view = workspace.view(found)
             return as_json(workspace.meta(found) if view.complete else waiting(found, view))
-        return as_json(study(found) if found.kind == STUDY else audit(found))
+        return as_json(study(found, workspace.runs) if found.kind == STUDY else audit(found))
 
-    @app.get("/api/runs/{number}/state")
-    def state(number: str) -> Response:
-        return as_json(workspace.run(number).state())
+    @app.get("/api/runs/{name}/state")
+    def state(name: Name) -> Response:
+        return as_json(workspace.run(name).state())
 
-    @app.get("/api/runs/{number}/values")
-    def values(number: str, model: str, metric: str, reference: str = "truth") -> Response:
-        return as_bytes(answers.values(workspace.orbits(number), model, metric, reference))
+    @app.get("/api/runs/{name}/verdict")
+    def verdict(name: Name) -> Response:
+        return as_json({"verdict": verdict_of(workspace.run(name))})
 
-    @app.get("/api/runs/{number}/reduction")
-    def reduction(number: str, method: str, metric: str, reference: str = "truth") -> Response:
-        return as_bytes(answers.reduction(workspace.orbits(number), method, metric, reference))
+    @app.get("/api/runs/{name}/values")
+    def values(name: Name, model: str, metric: str, reference: str = "truth") -> Response:
+        return as_bytes(answers.values(workspace.orbits(name), model, metric, reference))
 
-    @app.get("/api/runs/{number}/thumbnails")
-    def thumbnails(number: str) -> Response:
-        return as_bytes(answers.thumbnails(workspace.orbits(number)))
+    @app.get("/api/runs/{name}/reduction")
+    def reduction(name: Name, method: str, metric: str, reference: str = "truth") -> Response:
+        return as_bytes(answers.reduction(workspace.orbits(name), method, metric, reference))
 
-    @app.get("/api/runs/{number}/samples/{sample}")
-    def sample(number: str, sample: int) -> Response:
-        return as_bytes(answers.sample(workspace.orbits(number), sample, frames=not workspace.live(workspace.run(number))))
+    @app.get("/api/runs/{name}/thumbnails")
+    def thumbnails(name: Name) -> Response:
+        return as_bytes(answers.thumbnails(workspace.orbits(name)))
 
-    @app.get("/api/runs/{number}/report")
-    def report(number: str) -> Response:
+    @app.get("/api/runs/{name}/samples/{sample}")
+    def sample(name: Name, sample: int) -> Response:
+        return as_bytes(answers.sample(workspace.orbits(name), sample, frames=not workspace.live(workspace.run(name))))
+
+    @app.get("/api/runs/{name}/report")
+    def report(name: Name) -> Response:
         headers = {**HEADERS, "content-security-policy": REPORT_POLICY}
-        return Response(page(workspace.run(number)), headers=headers, media_type="text/html; charset=utf-8")
+        found = workspace.run(name)
+
+        def address(path: str) -> str | None:
+            """The address of a run's report, by its path below the directory."""
+            folder, file = posixpath.split(path)
+            other = workspace.runs.get(escaped(folder)) if file in REPORTS else None
+            return None if other is None else f"{report_path(other.id)}?key={key_of(token, report_path(other.id))}"
+
+        place = found.folder.relative_to(workspace.runs.directory).as_posix()
+        return Response(with_links(page(found), place, address), headers=headers, media_type="text/html; charset=utf-8")
 
 
 def as_json(value: object) -> Response:

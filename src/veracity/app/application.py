@@ -9,11 +9,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from urllib.parse import quote, unquote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -21,12 +22,14 @@ from veracity.app.answers import add_answers
 from veracity.app.guard import LOCAL, Guard
 from veracity.app.live import add_socket
 from veracity.app.runs import Workspace
+from veracity.app.sentences import as_sentence
 from veracity.core.errors import StoreError, VeracityError
 from veracity.report.interactive.offline import bundled
-from veracity.report.interactive.packed import encoded
 
 FILES = {"/": ("index.html", "text/html"), "/app.js": ("app.js", "text/javascript"), "/app.css": ("app.css", "text/css")}
 """All that is served besides answers: the package's own files, by fixed names."""
+UNCHANGED = " !\"#$&'()*+,:;<=>?@[]^_`{|}~"
+"""What stands in a part of a path as it is."""
 NOTHING = "There is nothing at this address: open the one that 'veracity app' printed."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ws://{host}; "
@@ -44,13 +47,25 @@ def create(workspace: Workspace, token: str, hosts: frozenset[str] = LOCAL) -> A
         workspace.inference.close()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    for kind in (VeracityError, HTTPException, RequestValidationError, Exception):
+    for kind in (VeracityError, HTTPException, RequestValidationError, OSError, Exception):
         app.add_exception_handler(kind, error_response)
     for path, (name, media_type) in FILES.items():
         app.add_api_route(path, file_route(name, media_type), methods=["GET"])
-    add_answers(app, workspace)
+    add_answers(app, workspace, token)
     add_socket(app, workspace)
-    return Guard(app=app, token=token, hosts=hosts)
+    return Guard(app=by_segments(app), token=token, hosts=hosts)
+
+
+def by_segments(app: ASGIApp) -> ASGIApp:
+    """The application, told which slashes of a path divide it and which belong to a run's name: those stay escaped."""
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and scope.get("raw_path"):
+            parts = scope["raw_path"].decode("latin-1").partition("?")[0].split("/")
+            scope = {**scope, "path": "/".join(quote(unquote(part), safe=UNCHANGED) for part in parts)}
+        await app(scope, receive, send)
+
+    return route
 
 
 def file_route(name: str, media_type: str) -> Callable[[Request], Response]:
@@ -72,9 +87,11 @@ async def error_response(request: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         names = ", ".join(str(part["loc"][-1]) for part in error.errors())
         status, text = 422, f"The address is incomplete, or a part of it has the wrong form: check {names}."
+    elif isinstance(error, OSError):
+        status, text = 409, f"A file of this run cannot be read ({error.strerror or error}): it may have been deleted meanwhile."
     else:
         status, text = 500, f"The server could not answer: {type(error).__name__}: {error}"
-    return Response(encoded({"error": text}), status, {"cache-control": "no-store"}, "application/json")
+    return as_sentence(text, status, request.headers.get("accept", ""))
 
 
 PATIENCE = 10.0

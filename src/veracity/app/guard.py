@@ -1,7 +1,8 @@
 """Who may ask: clients with the right token, under the machine's own name, from pages of this server alone.
 
 A page elsewhere can make a browser send requests here, and its owner can make a domain name point here (DNS rebinding). The Origin header
-gives away the first, the Host header the second, and neither knows the token.
+gives away the first, the Host header the second, and neither knows the token. The report of a run may be asked for by its own key as well
+(see links.py). A refusal is JSON, and a page for a browser that opens an address.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from veracity.report.interactive.packed import encoded
+from veracity.app.links import key_of
+from veracity.app.sentences import as_sentence
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?")
@@ -88,9 +89,7 @@ class Guard:
             await receive()
             await send({"type": "websocket.close", "code": 4000 + status, "reason": REFUSED[status]})
         else:
-            body = encoded({"error": REFUSED[status]})
-            headers = {**HEADERS, "cache-control": "no-store"}
-            await Response(body, status, headers, "application/json")(scope, receive, send)
+            await as_sentence(REFUSED[status], status, Headers(scope=scope).get("accept", ""), HEADERS)(scope, receive, send)
 
     def refusal(self, scope: Scope) -> int | None:
         """The status with which to refuse, or None."""
@@ -103,7 +102,8 @@ class Guard:
         if any(origin.lower() != own.lower() for origin in origins):
             return 403
         inside = scope["type"] == "websocket" or scope["path"].startswith("/api")
-        return 401 if inside and not self.known(headers, scope["query_string"]) else None
+        known = not inside or self.known(headers, scope["query_string"]) or self.opened(scope)
+        return None if known else 401
 
     def known(self, headers: Mapping[str, str], query: bytes) -> bool:
         """Whether a request brings the token, in its header or in its address."""
@@ -111,6 +111,12 @@ class Guard:
         if scheme.lower() != "bearer":
             given = parse_qs(query.decode("latin-1")).get("token", [""])[0]
         return hmac.compare_digest(given.encode(), self.token.encode())
+
+    def opened(self, scope: Scope) -> bool:
+        """Whether a request brings the key of its own path."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
+        path = scope.get("raw_path") or b""
+        return scope["type"] == "http" and hmac.compare_digest(given.encode(), key_of(self.token, path.decode("latin-1")).encode())
 
 
 def with_headers(send: Send) -> Send:

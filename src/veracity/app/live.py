@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from fastapi import FastAPI, WebSocket
 from numpy.typing import NDArray
@@ -137,11 +138,11 @@ TEXT = "A question is text, not bytes."
 def add_socket(app: FastAPI, workspace: Workspace) -> None:
     """Add the socket that answers live."""
 
-    @app.websocket("/api/runs/{number}/live")
-    async def live(websocket: WebSocket, number: str) -> None:
+    @app.websocket("/api/runs/{name}/live")
+    async def live(websocket: WebSocket, name: str) -> None:
         await websocket.accept()
         try:
-            client = Client(await asyncio.to_thread(workspace.answerer, number))
+            client = Client(await asyncio.to_thread(workspace.answerer, unquote(name)))
         except VeracityError as error:
             await refuse(websocket, str(error))
             return

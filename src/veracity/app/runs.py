@@ -1,20 +1,24 @@
-"""The runs that a server shows: the folders of a directory by number. Orbit evaluations are read, and their models made, on the first
-question about them. Clients send numbers, never paths.
+"""The runs that a server shows: the folders of a directory by their paths below it. Orbit evaluations are read, and their models made,
+on the first question about them. A name from a client is only ever compared with those of the folders there are, never made a path.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
-import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.websockets import WebSocket
 
+from veracity.app.home import facts, seconds_left
 from veracity.app.live import Answer, Answerer, Inference
 from veracity.core.errors import SpecError, StoreError, VeracityError, error_text
 from veracity.core.registry import RECIPES
@@ -24,14 +28,20 @@ from veracity.engine.store.folder import RUN
 from veracity.engine.store.manifest import MANIFEST, Kind
 from veracity.engine.store.records import printable
 from veracity.engine.store.search import run_folders
-from veracity.engine.store.state import Progress
+from veracity.engine.store.state import Progress, Stage
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
 from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
 
-REPORT = "report.html"
-STUDY, DAMAGED = "report", "damaged"
-"""Kinds of the interface beside audits and orbits: a study is shown by its report."""
+REPORTS = ("report.html", "card.html")
+"""A run's own page, by the names that it can have."""
+STUDY, DAMAGED, UNREAD = "report", "damaged", "unread"
+"""Kinds of the interface beside audits and orbits: a study is shown by its report, and an unread run is one that nobody had time for."""
+ONLY = "0"
+"""What the only run of a directory is called too, as in a page that is one file."""
+LIVELY = ("lock", "shards", "cells", "failed", "orbits", "packs")
+"""What changes in a run folder when a run begins, goes on or ends."""
+SETTLED = (Stage.DONE.value, Stage.FAILURES.value)
 Description = tuple[str, dict[str, Any], str]
 
 
@@ -50,11 +60,13 @@ class Run:
 
     def entry(self) -> dict[str, Any]:
         """The run as the index lists it; of a damaged one, `why` is a sentence on what is wrong."""
-        about = {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path}
+        about = {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path, **facts(self.about)}
         try:
-            return {**about, "state": self.state(), **({"why": self.why} if self.why else {})}
+            state = self.progress()
+            left = None if state is None else seconds_left(self.folder, state)
+            return {**about, "state": state and state.plain(), "left": left, **({"why": self.why} if self.why else {})}
         except (VeracityError, OSError) as error:
-            return {**about, "kind": DAMAGED, "state": None, "why": printable(str(error))}
+            return {**about, "kind": DAMAGED, "state": None, "left": None, "why": printable(str(error))}
 
     def state(self) -> dict[str, Any] | None:
         """Where the run stands by now, as the interface shows it; None for a damaged one."""
@@ -67,53 +79,120 @@ class Run:
 
     def report(self) -> Path | None:
         """The report in the folder, if there is one and it lies in the folder truly."""
-        try:
-            return Path(Files(str(self.folder)).regular(REPORT))
-        except (StoreError, OSError):
-            return None
+        for name in REPORTS:
+            with suppress(StoreError, OSError):
+                return Path(Files(str(self.folder)).regular(name))
+        return None
 
 
 class Runs:
-    """The run folders in a directory, the runs of studies too; one keeps its number as long as the server lives, and later ones follow."""
+    """The run folders in a directory, the runs of studies too, each under its path below the directory."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        self._ids: dict[Path, str] = {}
-        self._known: dict[Path, tuple[tuple[int, int], Description]] = {}
-        self._lock = threading.Lock()
+        self._described: dict[Path, tuple[tuple[int, ...], Description]] = {}
+        self._entries: dict[Path, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        self._folders: dict[str, Path] = {}
         if not self.directory.is_dir():
             raise StoreError(f"'{directory}' is not a folder: give a run folder, or a folder that holds some.")
-        if not self.all():
+        if not any(run_folders(self.directory, lambda folder: False)):
             raise StoreError(f"There is no run in '{directory}': give a run folder, or a folder that holds some.")
 
-    def all(self) -> list[Run]:
-        """Every run there is now, by path."""
-        with self._lock:
-            folders = sorted(run_folders(self.directory, lambda folder: self._describe(folder)[0] == STUDY))
-            for folder in folders:
-                self._ids.setdefault(folder, str(len(self._ids)))
-            return [self._run(folder) for folder in folders]
+    def entries(self, within: float = math.inf) -> list[dict[str, Any]]:
+        """Every run there is now as the index lists it, by path.
 
-    def get(self, number: str) -> Run | None:
-        """The run with a number, or None."""
-        with self._lock:
-            folder = next((path for path, known in self._ids.items() if known == number), None)
-            return self._run(folder) if folder is not None and folder.is_dir() else None
+        What nobody has read yet is read for so many seconds, the newest first; of the rest, only the place is told.
+        """
+        until, read = time.monotonic() + within, set[Path]()
+        while True:
+            folders = sorted(run_folders(self.directory, lambda folder: self._known_kind(folder) == STUDY))
+            unread = sorted((one for one in folders if one not in read and self._known_kind(one) == UNREAD), key=changed_at, reverse=True)
+            for folder in unread:
+                if time.monotonic() >= until:
+                    break
+                self._entry(folder, anew=True)
+                read.add(folder)
+            if not unread or time.monotonic() >= until:
+                break
+        for gone in self._entries.keys() - set(folders):
+            self._entries.pop(gone, None)
+            self._described.pop(gone, None)
+        return [self._entry(one) for one in folders]
+
+    def get(self, name: str) -> Run | None:
+        """The run of a name, or None; of the others, only studies on the way to it are read."""
+        known = self._folders.get(name)
+        if known is not None and os.path.lexists(known / MANIFEST) and not os.path.islink(known):
+            return self._run(known)
+        self._folders.pop(name, None)
+
+        def leads_there(folder: Path) -> bool:
+            return (folder == self.directory or name.startswith(f"{self.name(folder)}/")) and self._describe(folder)[0] == STUDY
+
+        for folder in run_folders(self.directory, leads_there):
+            if self.name(folder) == name:
+                self._folders[name] = folder
+                return self._run(folder)
+        if name == ONLY:
+            folders = list(run_folders(self.directory, lambda folder: self._describe(folder)[0] == STUDY))
+            return self._run(folders[0]) if len(folders) == 1 else None
+        return None
+
+    def name(self, folder: Path) -> str:
+        """What clients call a run: its path below the directory. The directory's own name ends with a slash, as no path below it does."""
+        path = folder.relative_to(self.directory).as_posix()
+        return escaped(f"{self.directory.resolve().name}/" if path == "." else path)
+
+    def _known_kind(self, folder: Path) -> str:
+        """The kind of a run that was read before and has not changed since, else `unread`."""
+        known, found = self._described.get(folder, (None, None))
+        return found[0] if found is not None and known == self._stamp(folder) and folder in self._entries else UNREAD
+
+    def _entry(self, folder: Path, *, anew: bool = False) -> dict[str, Any]:
+        """A run as the index lists it; where nothing can have changed, as it was listed before."""
+        now = stamp(folder, RUN, *LIVELY)
+        known, entry = self._entries.get(folder, (None, {}))
+        if known == now and (entry["state"] or {}).get("stage") in SETTLED:
+            return entry
+        if not anew and self._known_kind(folder) == UNREAD:
+            path = self._path(folder)
+            return {"id": self.name(folder), "kind": UNREAD, "title": path, "created": None, "path": path, "state": None, "left": None}
+        entry = self._run(folder).entry()
+        self._entries[folder] = (now, entry)
+        return entry
 
     def _describe(self, folder: Path) -> Description:
         """What a folder says of itself; read again only where that has changed."""
-        now = (changed_at(folder / MANIFEST), changed_at(folder / RUN))
-        if folder not in self._known or self._known[folder][0] != now:
-            self._known[folder] = (now, describe(folder))
-        return self._known[folder][1]
+        now = self._stamp(folder)
+        known, found = self._described.get(folder, (None, None))
+        if found is None or known != now:
+            found = describe(folder)
+            self._described[folder] = (now, found)
+        return found
 
     def _run(self, folder: Path) -> Run:
         kind, about, why = self._describe(folder)
-        path = folder.relative_to(self.directory).as_posix()
-        path = printable(self.directory.resolve().name if path == "." else path)
+        path = self._path(folder)
         title, created = str(about.get("title") or path), None if about.get("created") is None else str(about["created"])
-        number = self._ids[folder]
-        return Run(id=number, kind=kind, title=title, created=created, folder=folder, path=path, about=about, why=printable(why))
+        return Run(id=self.name(folder), kind=kind, title=title, created=created, folder=folder, path=path, about=about, why=printable(why))
+
+    def _path(self, folder: Path) -> str:
+        """A run's path as people read it."""
+        path = folder.relative_to(self.directory).as_posix()
+        return str(printable(self.directory.resolve().name if path == "." else path))
+
+    @staticmethod
+    def _stamp(folder: Path) -> tuple[int, ...]:
+        return stamp(folder, RUN)
+
+
+def escaped(path: str) -> str:
+    """A path as text that any client can send back: what cannot be printed is written as in an address, and so is the percent sign.
+
+    >>> escaped("joint/ResNet 50"), escaped("5 %"), escaped("\\udcff")
+    ('joint/ResNet 50', '5 %25', '%FF')
+    """
+    return "".join(one if one.isprintable() and one != "%" else quote(os.fsencode(one), safe="") for one in path)
 
 
 def stamp(folder: Path, *names: str) -> tuple[int, ...]:
@@ -164,18 +243,18 @@ class Workspace:
         self._models: dict[Path, tuple[tuple[int, ...], Live]] = {}
         self._errors: dict[Path, tuple[tuple[int, ...], str]] = {}
 
-    def run(self, number: str) -> Run:
-        """The run with this number."""
-        found = self.runs.get(number)
+    def run(self, name: str) -> Run:
+        """The run of this name."""
+        found = self.runs.get(name)
         if found is None:
-            raise SpecError(f"There is no run '{number[:20]}' here: /api/index lists those there are.")
+            raise SpecError(f"There is no run '{printable(name[:80])}' here: it was deleted, moved or renamed, or there never was one.")
         if found.kind == DAMAGED:
             raise StoreError(found.why)
         return found
 
-    def orbits(self, number: str) -> OrbitResult:
-        """The orbit evaluation with this number."""
-        found = self.run(number)
+    def orbits(self, name: str) -> OrbitResult:
+        """The orbit evaluation of this name."""
+        found = self.run(name)
         if found.kind != "orbits":
             raise SpecError(f"The run '{found.path}' has no orbits: it is one of the kind '{found.kind}'.")
         return self.view(found)
@@ -193,10 +272,10 @@ class Workspace:
         """Whether a run's models can be asked, as far as is known before they are."""
         return self._error(run) is None and (self._given(run) or self._recipe(run) is not None)
 
-    def answerer(self, number: str) -> Answerer:
+    def answerer(self, name: str) -> Answerer:
         """The function that answers questions about a run; its models are made when the first question comes."""
-        self.orbits(number)
-        run = self.run(number)
+        self.orbits(name)
+        run = self.run(name)
         if not self.live(run):
             raise SpecError(self._error(run) or ALONE)
 

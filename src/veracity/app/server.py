@@ -6,16 +6,18 @@ The web framework is imported when a server is made, so that its absence is one 
 from __future__ import annotations
 
 import errno
-import secrets
+import os
 import socket
 import webbrowser
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from veracity.core.errors import InputError, missing_extra
+from veracity.app.address import keep, kept, new_token, token_in
+from veracity.core.errors import InputError, missing_extra, warn
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -29,11 +31,13 @@ QUEUED = 4
 
 INTERVAL = 0.1
 """Seconds between two looks at whether to stop."""
+TRIED = 20
+"""How many ports are tried for a folder that has none yet."""
 KEEP_ALIVE = 5
 """Seconds for which a connection stays open between two requests."""
-GRACE = 1
+GRACE = 0.3
 """Seconds that answers in progress get when the server shuts down."""
-ENOUGH = 1.4
+ENOUGH = 0.7
 """Seconds after which a server that does not shut down is left behind."""
 
 
@@ -41,35 +45,62 @@ def serve(
     evaluation: OrbitEvaluation,
     folder: str | Path,
     *,
-    port: int = 0,
+    port: int | None = None,
     host: str = "127.0.0.1",
+    token_file: str | Path | None = None,
     open_browser: bool = True,
     announce: Callable[[str], object] | None = None,
 ) -> None:
     """Measure what a folder does not hold yet of an orbit evaluation, then open the interface with its models live.
 
-    It ends when the process is interrupted. `announce` gets the address, which is printed by default; port 0 means a free one.
+    It ends when the process is interrupted. `announce` gets the address, which is printed by default. Without a port it is that of last
+    time; 0 means a free one. The token is that of last time too, or the one in `token_file`.
     """
     evaluation.run(folder)
-    show(folder, evaluation=evaluation, port=port, host=host, open_browser=open_browser, announce=announce)
+    show(folder, evaluation=evaluation, port=port, host=host, token_file=token_file, open_browser=open_browser, announce=announce)
 
 
 def show(
     folder: str | Path,
     *,
     evaluation: OrbitEvaluation | None = None,
-    port: int = 0,
+    port: int | None = None,
     host: str = "127.0.0.1",
+    token_file: str | Path | None = None,
     open_browser: bool = True,
     announce: Callable[[str], object] | None = None,
 ) -> bool:
     """Open the interface of a run folder, or of a folder that holds several, until the process is interrupted; whether it was."""
-    server, listening, address = make_server(folder, evaluation=evaluation, port=port, host=host)
+    at, token = usual_address(folder, port=port, host=host, token_file=token_file)
+    server, listening, address = make_server(folder, evaluation=evaluation, port=at, host=host, token=token)
     (announce or announce_address)(address)
     if open_browser:
         Thread(target=webbrowser.open, args=[address], daemon=True).start()
     with closing(listening):
         return stay(server, listening)
+
+
+def usual_address(folder: str | Path, *, port: int | None, host: str, token_file: str | Path | None) -> tuple[int, str]:
+    """The port and the token to serve a folder with: what was given, or else those of last time, which are kept for the next.
+
+    A token that travels between machines in plain text is never used twice, unless a file holds it.
+    """
+    usual, known = kept(folder)
+    given = None if token_file is None else token_in(token_file)
+    token = given or (usual.token if host in ("127.0.0.1", "localhost", "::1") else new_token())
+    if not os.path.isdir(folder):
+        return port or 0, token
+    if port is not None:
+        keep(usual)
+        return port, token
+    for at in (usual.port, *(() if known else range(usual.port + 1, usual.port + TRIED))):
+        with suppress(InputError):
+            listen_at(host, at).close()
+            keep(replace(usual, port=at))
+            return at, token
+    if known:
+        warn(f"The port {usual.port} of last time is taken, so that pages which are open already do not find this server.")
+    return 0, token
 
 
 def stay(server: Server, listening: socket.socket) -> bool:
@@ -111,7 +142,7 @@ def make_server(
     from veracity.app.guard import allowed_hosts
     from veracity.app.runs import Runs, Workspace
 
-    secret = token or secrets.token_urlsafe(24)
+    secret = token or new_token()
     workspace = Workspace(Runs(folder), evaluation)
     listening = listen_at(host, port)
     settings: dict[str, Any] = {
@@ -145,7 +176,7 @@ def listen_at(host: str, port: int) -> socket.socket:
         unknown = isinstance(error, (socket.gaierror, UnicodeError)) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
         if unknown:
             raise InputError(f"The interface cannot listen at the host '{host}' ({why}): choose another --host, or none.") from error
-        raise InputError(f"The interface cannot listen at {host}:{port} ({why}): choose another --port, or none for a free one.") from error
+        raise InputError(f"The interface cannot listen at {host}:{port} ({why}): choose another --port, or 0 for a free one.") from error
     return listening
 
 

@@ -248,14 +248,15 @@ def diff(
 
 def interface(
     folder: Path = typer.Argument(metavar="DIR", help="A run folder, or a folder that holds some."),
-    port: int = typer.Option(0, help="The port; 0 stands for a free one."),
+    port: int | None = typer.Option(None, help="The port; the one of last time by default, and 0 for any free one."),
     host: str = typer.Option("127.0.0.1", help="Where to listen; anything but the loopback lets other machines in who know the address."),
+    token_file: Path | None = typer.Option(None, help="A file that holds the token; it is made, for you alone, if it is not there."),
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the browser."),
 ) -> None:
     """Look at runs in the browser: orbits with live models, audits, reports."""
     from veracity.app import show as serve
 
-    if serve(folder, port=port, host=host, open_browser=browser):
+    if serve(folder, port=port, host=host, token_file=token_file, open_browser=browser):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)  # an answer that some thread still computes would keep the process for as long as it takes

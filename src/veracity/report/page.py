@@ -105,6 +105,15 @@ def render(run: Result) -> str:
     )
 
 
+def answer_of(run: Result) -> list[list[Markup]]:
+    """The paragraphs at the top of a run's report, without the rest of it."""
+    reading = read(run)
+    begun = [row for row in reading.rows if not row.pending]
+    made = [section(reading, score) for score in explanation_scores(begun)]
+    glance = [item.score for item in made if not item.first.marked]
+    return summary(reading, made, overview_data(reading.rows, glance, reading.models, reading.assumed) if len(glance) > 1 else [])
+
+
 def summary(reading: RunReading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
     """The paragraphs at the top: one per score. If there are many scores: one for each of the first that want it, one for the rest."""
     if len(sections) <= MANY:

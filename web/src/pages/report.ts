@@ -1,24 +1,47 @@
 import { el } from "../dom";
 import type { Page } from "../page";
+import { START } from "../state";
+import type { Store } from "../store";
 import type { RunMeta } from "../types";
 
 /** Milliseconds between two times that a report is loaded again while its run goes on: a reader loses the place by it. */
 const PAUSE = 10000;
 
-/** A run's own report, in a frame that can neither run scripts nor reach the page around it. */
-export function reportPage(title: string, address: string | null, back: (() => void) | null): Page {
+/**
+ * A run's own report, in a frame that can neither run scripts nor reach the page around it. Links to the reports of its parts open in the
+ * frame; the line above leads to the pages of the parts.
+ */
+export function reportPage(title: string, address: string | null, back: (() => void) | null, parts: readonly { id: string; name: string }[], store: Store): Page {
   const node = el("div", { class: "framed", "data-testid": "report" });
-  if (back !== null) node.append(el("button", { type: "button", class: "back", onclick: back }, "← Back to the scores"));
-  if (address === null) node.append(el("p", {}, "This file does not hold the report."));
   const frame = address === null ? null : el("iframe", { src: address, sandbox: "", referrerpolicy: "no-referrer", title: `Report: ${title}` });
-  if (frame !== null) node.append(frame);
   let loaded = performance.now();
+  let expected = 1;
+  const load = (): void => {
+    if (frame === null || address === null) return;
+    loaded = performance.now();
+    expected++;
+    frame.src = address;
+    away.hidden = true;
+  };
+  const away = el("button", { type: "button", class: "back", hidden: true, "data-testid": "first-report", onclick: load }, `← Back to the report “${title}”`);
+  frame?.addEventListener("load", () => {
+    if (expected > 0) expected--;
+    else away.hidden = false;
+  });
+  const links = parts.map(({ id, name }) => {
+    const open = (event: Event): void => {
+      event.preventDefault();
+      store.set({ ...START, theme: store.state.theme, run: id });
+    };
+    return el("a", { href: `#run=${encodeURIComponent(id)}`, onclick: open }, name);
+  });
+  if (back !== null) node.append(el("button", { type: "button", class: "back", onclick: back }, "← Back to the scores"));
+  if (links.length > 0) node.append(el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links, away));
+  else node.append(away);
+  if (address === null) node.append(el("p", {}, "This file does not hold the report."));
+  if (frame !== null) node.append(frame);
   const refresh = (meta: RunMeta): boolean => {
-    const now = performance.now();
-    if (frame !== null && address !== null && (meta.state?.stage !== "running" || now - loaded > PAUSE)) {
-      loaded = now;
-      frame.src = address;
-    }
+    if (meta.state?.stage !== "running" || performance.now() - loaded > PAUSE) load();
     return true;
   };
   return { node, render: () => undefined, key: () => false, destroy: () => undefined, refresh };

@@ -1,41 +1,250 @@
-import { el } from "../dom";
-import { count, date } from "../format";
+import { el, keep } from "../dom";
+import { count, date, span } from "../format";
 import type { Page } from "../page";
-import { START } from "../state";
+import { START, type State } from "../state";
 import type { Store } from "../store";
-import type { RunIndex, RunState } from "../types";
+import type { RunEntry, RunIndex, RunState } from "../types";
 
-const KINDS: Record<string, string> = { orbits: "Orbits", audit: "Audit", report: "Report", damaged: "Damaged" };
+const KINDS: Record<string, string> = { orbits: "Orbits", audit: "Audit", report: "Report", damaged: "Damaged", unread: "" };
+const STAGES: Record<RunState["stage"], number> = { running: 0, failures: 1, unfinished: 2, done: 3 };
+/** Milliseconds between a keystroke and the search. */
+const PAUSE = 120;
 
-/** How far a run is, in a few words. */
-function said(state: RunState | null): string {
-  if (state === null) return "";
-  if (state.stage === "done") return "done";
-  if (state.stage === "failures") return `finished, ${state.failed} of ${count(state.cells, state.unit)} failed`;
-  return `${state.stage}, ${state.measured} of ${count(state.cells, state.unit)}`;
+interface Column {
+  key: string;
+  title: string;
+  /** What a run is sorted by; nothing sorts last. */
+  by?: (run: RunEntry) => string | number | null;
 }
 
-/** Every run below the folder that is shown. */
-export function runsPage(index: RunIndex, store: Store): Page {
-  const rows = index.runs.map((run) => {
+const COLUMNS: Column[] = [
+  { key: "run", title: "Run", by: (run) => run.title || run.path },
+  { key: "kind", title: "Kind", by: kind },
+  { key: "state", title: "State", by: (run) => (run.state === null ? null : STAGES[run.state.stage]) },
+  { key: "verdict", title: "Verdict" },
+  { key: "models", title: "Models", by: (run) => run.models?.join() ?? null },
+  { key: "explainers", title: "Explainers", by: (run) => run.explainers?.length ?? null },
+  { key: "samples", title: "Samples", by: (run) => run.samples ?? null },
+  { key: "made", title: "Made", by: (run) => run.created },
+];
+const NEWEST = "-made";
+
+/** "Audit", "Orbits", "Card", "Symmetry scan". */
+function kind(run: RunEntry): string {
+  const words = run.words?.replace(/^an? /, "") ?? "";
+  return KINDS[run.kind] && run.kind !== "report" ? KINDS[run.kind] : words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** How far a run is, in a few words. */
+function said(run: RunEntry): string {
+  const { state } = run;
+  if (run.why !== undefined) return run.why;
+  if (state === null) return run.kind === "unread" ? "not read yet" : "";
+  if (state.stage === "done") return "done";
+  if (state.stage === "failures") return `finished, ${state.failed} of ${count(state.cells, state.unit)} failed`;
+  const failed = state.failed > 0 ? `, ${state.failed} failed` : "";
+  const left = state.stage === "running" && typeof run.left === "number" ? `, about ${span(run.left)} left` : "";
+  return `${state.stage}, ${state.measured} of ${count(state.cells, state.unit)}${failed}${left}`;
+}
+
+/** The first names of a list, and how many more there are. */
+function some(names: readonly string[] | undefined, most: number): string {
+  if (names === undefined) return "";
+  return names.length <= most ? names.join(", ") : `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more`;
+}
+
+/** One run of the list; it changes in place, so that neither focus nor place are lost. */
+class Row {
+  readonly node: HTMLTableRowElement;
+  text = "";
+  private readonly link = el("a", {});
+  private readonly path = el("small", { class: "quiet" });
+  private readonly cells = new Map<string, HTMLTableCellElement>();
+  private readonly state = el("span", {});
+  private readonly bar = el("progress", { hidden: true, "aria-label": "Progress" });
+  private verdict = "";
+
+  constructor(
+    public run: RunEntry,
+    store: Store,
+  ) {
     const open = (event: Event): void => {
       event.preventDefault();
-      store.set({ ...START, theme: store.state.theme, run: run.id });
+      store.set({ ...START, theme: store.state.theme, run: this.run.id });
     };
-    const link = el("a", { href: `#run=${encodeURIComponent(run.id)}`, onclick: open }, run.title || run.path);
-    return el(
-      "tr",
-      { "data-testid": `run-${run.id}` },
-      el("td", {}, link),
-      el("td", {}, KINDS[run.kind] ?? run.kind),
-      el("td", { "data-stage": run.state?.stage ?? null, title: run.state?.sentence ?? null }, run.why ?? said(run.state)),
-      el("td", {}, date(run.created)),
-      el("td", { class: "quiet" }, run.path),
-    );
+    this.link.href = `#run=${encodeURIComponent(run.id)}`;
+    this.link.addEventListener("click", open);
+    for (const { key, title } of COLUMNS) this.cells.set(key, el("td", { class: `c-${key}`, "data-title": title }));
+    this.cells.get("run")?.append(this.link, this.path);
+    this.cells.get("state")?.append(this.state, this.bar);
+    this.node = el("tr", { "data-testid": `run-${run.id}` }, ...this.cells.values());
+    this.update(run);
+  }
+
+  update(run: RunEntry): void {
+    const settled = run.state?.stage === "done" || run.state?.stage === "failures";
+    if (!settled) this.verdict = "";
+    this.run = run;
+    this.text = [run.title, run.path, kind(run), said(run), ...(run.models ?? []), ...(run.explainers ?? [])].join("\n").toLowerCase();
+    keep(this.link, { textContent: run.title || run.path });
+    keep(this.path, { textContent: run.title && run.title !== run.path ? run.path : "" });
+    keep(this.state, { textContent: said(run), title: run.state?.sentence ?? "" });
+    const running = run.state?.stage === "running" && run.state.cells > 0;
+    keep(this.bar, { hidden: !running });
+    if (running) keep(this.bar, { max: run.state!.cells, value: run.state!.measured + run.state!.failed });
+    this.cells.get("state")?.setAttribute("data-stage", run.state?.stage ?? run.kind);
+    this.put("kind", kind(run));
+    this.put("models", some(run.models, 3), run.models?.join(", "));
+    this.put("explainers", some(run.explainers, 4), run.explainers?.join(", "));
+    this.put("samples", run.samples === undefined ? (run.parts === undefined ? "" : count(run.parts.length, run.state?.unit ?? "run")) : run.samples.toLocaleString("en"));
+    this.put("made", date(run.created));
+    this.put("verdict", this.verdict);
+  }
+
+  say(verdict: string): void {
+    this.verdict = verdict;
+    this.put("verdict", verdict, verdict);
+  }
+
+  private put(key: string, text: string, title = ""): void {
+    const cell = this.cells.get(key);
+    if (cell !== undefined) keep(cell, { textContent: text, title });
+  }
+}
+
+/** Asks for the verdicts of runs that are in sight, one after the other. */
+class Verdicts {
+  private readonly known = new Map<string, string>();
+  private readonly waiting = new Set<Row>();
+  private readonly rows = new Map<Element, Row>();
+  private readonly seen = new IntersectionObserver((entries) => this.look(entries), { rootMargin: "200px" });
+  private busy = false;
+
+  constructor(private readonly ask: (id: string) => Promise<string>) {}
+
+  /** A row that is new or has changed. */
+  follow(row: Row): void {
+    this.rows.set(row.node, row);
+    this.seen.unobserve(row.node);
+    if (row.run.state?.stage === "done" || row.run.state?.stage === "failures") this.seen.observe(row.node);
+  }
+
+  close(): void {
+    this.seen.disconnect();
+    this.waiting.clear();
+  }
+
+  private look(entries: IntersectionObserverEntry[]): void {
+    for (const { target, isIntersecting } of entries) {
+      const row = this.rows.get(target);
+      if (row === undefined) continue;
+      if (isIntersecting) this.waiting.add(row);
+      else this.waiting.delete(row);
+    }
+    void this.work();
+  }
+
+  private async work(): Promise<void> {
+    if (this.busy) return;
+    this.busy = true;
+    for (let row = this.next(); row !== null; row = this.next()) {
+      const { run } = row;
+      const key = `${run.id} ${run.created} ${JSON.stringify(run.state)}`;
+      const found = this.known.get(key) ?? (await this.ask(run.id).catch(() => null));
+      this.seen.unobserve(row.node);
+      if (found === null) continue;
+      this.known.set(key, found);
+      row.say(found);
+    }
+    this.busy = false;
+  }
+
+  private next(): Row | null {
+    for (const row of this.waiting) {
+      this.waiting.delete(row);
+      return row;
+    }
+    return null;
+  }
+}
+
+/** Every run below the folder that is shown: search, sort, and what changes while one looks. */
+export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) => Promise<string>) | null): Page & { show(index: RunIndex): void } {
+  const rows = new Map<string, Row>();
+  const verdicts = verdict === null ? null : new Verdicts(verdict);
+  const title = el("h1", {});
+  const told = el("p", { class: "quiet", role: "status", "data-testid": "found" });
+  const body = el("tbody", {});
+  let timer = 0;
+  const search = el("input", {
+    type: "search",
+    placeholder: "Search runs",
+    "aria-label": "Search runs by title, folder, state, model or explainer",
+    "data-testid": "search",
+    oninput: () => {
+      window.clearTimeout(timer);
+      timer = window.setTimeout(() => store.set({ find: search.value || null }, "replace"), PAUSE);
+    },
   });
-  const head = el("tr", {}, ...["Run", "Kind", "State", "Made", "Folder"].map((name) => el("th", { scope: "col" }, name)));
-  const table = el("table", { class: "runs" }, el("thead", {}, head), el("tbody", {}, ...rows));
-  const none = el("p", {}, "There is no run in this folder yet. A recipe or an evaluation makes one.");
-  const node = el("div", { class: "narrow", "data-testid": "runs" }, el("h1", {}, count(index.runs.length, "run")), rows.length > 0 ? table : none);
-  return { node, render: () => undefined, key: () => false, destroy: () => undefined };
+  const heads = COLUMNS.map(({ key, title: name, by }) => {
+    const sort = (): void => {
+      const now = store.state.sort ?? NEWEST;
+      store.set({ sort: now === key ? `-${key}` : key }, "replace");
+    };
+    return el("th", { scope: "col", class: `c-${key}`, "aria-sort": by ? "none" : null }, by ? el("button", { type: "button", onclick: sort }, name) : name);
+  });
+  const table = el("table", { class: "runs numbers" }, el("thead", {}, el("tr", {}, ...heads)), body);
+  const none = el("p", {}, "There is no run in this folder any more. A recipe, an audit or an evaluation makes one, and it appears here.");
+  const node = el("main", { class: "wide home", "data-testid": "runs" }, el("div", { class: "titled" }, title, search, told), el("div", { class: "scroll" }, table), none);
+
+  const arrange = (state: State): void => {
+    const sort = state.sort ?? NEWEST;
+    const key = sort.replace(/^-/, "");
+    const by = COLUMNS.find((column) => column.key === key)?.by ?? COLUMNS[COLUMNS.length - 1].by!;
+    const words = (state.find ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = [...rows.values()].filter(({ text }) => words.every((word) => text.includes(word)));
+    shown.sort((a, b) => order(by(a.run), by(b.run), sort.startsWith("-") ? -1 : 1) || a.run.path.localeCompare(b.run.path));
+    shown.forEach((row, i) => {
+      if (body.children[i] !== row.node) body.insertBefore(row.node, body.children[i] ?? null);
+    });
+    while (body.children.length > shown.length) body.lastElementChild?.remove();
+    COLUMNS.forEach((column, i) => {
+      if (column.by) heads[i].setAttribute("aria-sort", column.key !== key ? "none" : sort.startsWith("-") ? "descending" : "ascending");
+    });
+    if (search !== document.activeElement) keep(search, { value: state.find ?? "" });
+    const unread = [...rows.values()].filter(({ run }) => run.kind === "unread").length;
+    const reading = unread > 0 ? `${count(unread, "run")} not read yet` : "";
+    keep(told, { textContent: words.length > 0 ? `${shown.length} of ${count(rows.size, "run")} shown` : reading });
+    keep(title, { textContent: count(rows.size, "run") });
+    keep(none, { hidden: rows.size > 0 });
+    keep(table, { hidden: rows.size === 0 });
+  };
+
+  const show = (index: RunIndex): void => {
+    const here = new Set(index.runs.map(({ id }) => id));
+    for (const id of [...rows.keys()]) if (!here.has(id)) rows.delete(id);
+    for (const run of index.runs) {
+      const row = rows.get(run.id);
+      if (row !== undefined && JSON.stringify(row.run) === JSON.stringify(run)) continue;
+      if (row === undefined) rows.set(run.id, new Row(run, store));
+      else row.update(run);
+      verdicts?.follow(rows.get(run.id)!);
+    }
+    arrange(store.state);
+  };
+
+  show(first);
+  const key = (event: KeyboardEvent): boolean => {
+    if (event.key !== "/") return false;
+    search.focus();
+    return true;
+  };
+  return { node, render: arrange, key, destroy: () => verdicts?.close(), show };
+}
+
+function order(a: string | number | null, b: string | number | null, sign: number): number {
+  const missing = Number(a === null || a === "") - Number(b === null || b === "");
+  if (missing !== 0) return missing;
+  if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+  return sign * String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });
 }

@@ -21,6 +21,7 @@ export class Embedded implements DataSource {
   thumbnails = async (id: string): Promise<Uint8Array> => new Uint8Array(this.buffer(paths.thumbnails(id)));
   sample = async (id: string, sample: number): Promise<Packed> => unpack(this.buffer(paths.sample(id, sample)));
   state = null;
+  verdict = null;
   report = (): null => null;
   channel = (): null => null;
 

@@ -3,11 +3,27 @@ import { paths, SourceError, type Channel, type DataSource, type Heard } from ".
 import type { Meta, Packed, RunIndex, RunMeta, RunState } from "../types";
 import { socket } from "./socket";
 
+/** Seconds that the server may read runs for before it answers which there are. */
+const READING = 0.2;
+
 /** Answers of a running `veracity app`, with the token of the page's address. */
 export class Server implements DataSource {
+  private runs: { tag: string; index: RunIndex } | null = null;
+  private open = true;
+  private told: (open: boolean) => void = () => undefined;
+
   constructor(private readonly token: string) {}
 
-  index = (): Promise<RunIndex> => this.json<RunIndex>(paths.index);
+  watch = (changed: (open: boolean) => void): void => {
+    this.told = changed;
+  };
+  index = async (): Promise<RunIndex> => {
+    const found = await this.get(`${paths.index}?within=${READING}`, this.runs === null ? {} : { "If-None-Match": this.runs.tag });
+    if (found.status === 304 && this.runs !== null) return this.runs.index;
+    this.runs = { tag: found.headers.get("ETag") ?? "", index: (await found.json()) as RunIndex };
+    return this.runs.index;
+  };
+  verdict = async (id: string): Promise<string> => (await this.json<{ verdict: string }>(paths.verdict(id))).verdict;
   run = (id: string): Promise<RunMeta> => this.json<RunMeta>(paths.run(id));
   state = (id: string): Promise<RunState | null> => this.json<RunState | null>(paths.state(id));
   values = async (id: string, metric: string, model: string, reference: string): Promise<Float32Array> =>
@@ -34,18 +50,26 @@ export class Server implements DataSource {
     return (await this.get(path)).arrayBuffer();
   }
 
-  private async get(path: string): Promise<Response> {
+  private async get(path: string, headers: Record<string, string> = {}): Promise<Response> {
     let found: Response;
     try {
-      found = await fetch(path, { headers: { Authorization: `Bearer ${this.token}` }, cache: "no-store" });
+      found = await fetch(path, { headers: { Authorization: `Bearer ${this.token}`, ...headers }, cache: "no-store" });
     } catch {
+      this.tell(false);
       throw new SourceError("The server does not answer. Trying again…", "gone");
     }
-    if (found.ok) return found;
+    this.tell(true);
+    if (found.ok || found.status === 304) return found;
     const said = sentence(await found.text().catch(() => ""));
     if (found.status === 401 || found.status === 403) throw new SourceError(said || "The token was refused.", "token");
     if (found.status === 404) throw new SourceError(said || "The server knows no such answer.", "missing");
     throw new SourceError(said || `The server answered with the error ${found.status}.`, "damaged");
+  }
+
+  private tell(open: boolean): void {
+    if (open === this.open) return;
+    this.open = open;
+    this.told(open);
   }
 }
 

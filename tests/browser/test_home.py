@@ -1,0 +1,136 @@
+"""The list of runs, bookmarks, links between reports, and a server that ends and comes back, in Chromium."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator
+
+from browser_visit import Visit, served
+from orbit_small import digits_like, images, labels, linear
+from veracity import Audit
+from veracity.app import server as serving
+from veracity.engine.store import RunFolder
+from veracity.perturb import Dihedral
+from veracity.studies.several import Audits
+from veracity.walk import Exhaustive
+
+Begin = Callable[..., Visit]
+
+
+def audit(title: str) -> Audit:
+    return Audit(
+        models={"net": linear(0)}, inputs=images(), targets=labels(), symmetry=Dihedral(), walk=Exhaustive(), explainers=["saliency"],
+        companions=False, controls=False, title=title,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A joint report of two audits, and an orbit evaluation."""
+    folder = tmp_path_factory.mktemp("home")
+    joint = Audits(audits={"turned": audit("Turned"), "again": audit("Again")}, title="Both").run(folder / "joint", progress=False)
+    joint.save_report(folder / "joint" / "report.html")
+    digits_like(title="Squares").run(folder / "squares", progress=False)
+    return folder
+
+
+@pytest.fixture
+def folder(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "runs"))
+
+
+@contextmanager
+def restarted(folder: Path, port: int, token: str) -> Iterator[None]:
+    """The server of a folder once more, at the same address."""
+    server, listening, _ = serving.make_server(folder, port=port, token=token)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield
+    server.should_exit = True
+    thread.join(10)
+
+
+def test_home_tells_states_and_verdicts_and_new_runs_appear(visit: Begin, folder: Path) -> None:
+    half = Path(shutil.copytree(folder / "joint" / "turned", folder / "half"))
+    next((half / "cells").iterdir()).unlink()
+    one = visit(1440)
+    page = one.page
+
+    def cell(run: str, column: str, text: str) -> Locator:
+        """A cell of a run, once it holds a text."""
+        found = page.get_by_test_id(f"run-{run}").locator(f".c-{column}").filter(has_text=text)
+        found.wait_for()
+        return found
+
+    with served(folder) as address:
+        with RunFolder(str(half)).writing():
+            page.goto(address)
+            assert cell("half", "state", "running, 1 of 2 cells").locator("progress").get_attribute("value") == "1"
+            cell("squares", "state", "done")
+            cell("joint/turned", "verdict", "respects the symmetry")
+            cells = page.get_by_test_id("run-joint/turned").locator("td").all_inner_texts()
+            assert cells[4:7] == ["net", "saliency", "6"]
+            shutil.copytree(folder / "squares", folder / "newer")
+            page.get_by_test_id("run-newer").wait_for()
+        cell("half", "state", "unfinished, 1 of 2 cells")
+        page.get_by_test_id("search").fill("squares")
+        page.get_by_test_id("found").filter(has_text="2 of 6 runs shown").wait_for()
+        assert "find=squares" in page.evaluate("location.hash")
+        one.picture("home-1440")
+
+
+def test_a_bookmark_stays_with_its_run_and_a_deleted_run_is_one_sentence(visit: Begin, folder: Path) -> None:
+    one = visit()
+    with served(folder) as address:
+        one.page.goto(address)
+        one.page.get_by_test_id("runs").get_by_text("Squares", exact=True).click()
+        one.page.wait_for_selector('[data-testid="orbit"]')
+        bookmark = one.page.url
+        shutil.copytree(folder / "joint" / "turned", folder / "a newer run")
+        one.page.goto("about:blank")
+        one.open(bookmark)
+        assert one.page.title() == "Squares · veracity"
+        shutil.rmtree(folder / "squares")
+        said = one.page.get_by_test_id("error")
+        said.wait_for()
+        assert "There is no run 'squares' here: it was deleted" in said.inner_text()
+        one.page.get_by_test_id("away").click()
+        one.page.get_by_test_id("run-a newer run").wait_for()
+    one.complaints.clear()
+
+
+def test_the_links_of_a_joint_report_lead_to_its_parts(visit: Begin, folder: Path) -> None:
+    one = visit()
+    page = one.page
+    with served(folder) as address:
+        page.goto(f"{address}#run=joint")
+        frame = page.frame_locator('[data-testid="report"] iframe')
+        frame.get_by_role("link", name="turned").click()
+        frame.get_by_role("heading", name="Turned", level=1).wait_for()
+        page.get_by_test_id("first-report").click()
+        frame.get_by_role("heading", name="Both", level=1).wait_for()
+        page.get_by_test_id("parts").get_by_text("again").click()
+        page.wait_for_selector('[data-testid="audit"]')
+        assert page.evaluate("location.hash") == "#run=joint%2Fagain"
+
+
+def test_a_page_goes_on_when_its_server_is_back(visit: Begin, folder: Path) -> None:
+    one = visit()
+    page = one.page
+    with served(folder) as address:
+        page.goto(address)
+        page.wait_for_selector('[data-testid="runs"]')
+        token = parse_qs(urlsplit(address).query)["token"][0]
+    page.get_by_test_id("lost").wait_for()
+    shutil.copytree(folder / "squares", folder / "meanwhile")
+    with restarted(folder, urlsplit(address).port or 0, token):
+        page.get_by_test_id("run-meanwhile").wait_for()
+        assert page.get_by_test_id("lost").is_hidden()
+    one.complaints.clear()
