@@ -22,6 +22,8 @@ from veracity.studies.several import Audits
 from veracity.walk import Exhaustive
 
 Begin = Callable[..., Visit]
+LOOK = "() => window.dispatchEvent(new Event('focus'))"
+"""Who comes back to a page sees it renewed at once."""
 
 
 def audit(title: str) -> Audit:
@@ -74,11 +76,13 @@ def test_home_tells_states_and_verdicts_and_new_runs_appear(visit: Begin, folder
             page.goto(address)
             assert cell("half", "state", "running, 1 of 2 cells").locator("progress").get_attribute("value") == "1"
             cell("squares", "state", "done")
-            cell("joint/turned", "verdict", "respects the symmetry")
+            cell("joint/turned", "verdict", "the symmetry")
             cells = page.get_by_test_id("run-joint/turned").locator("td").all_inner_texts()
             assert cells[4:7] == ["net", "saliency", "6"]
             shutil.copytree(folder / "squares", folder / "newer")
+            page.evaluate(LOOK)
             page.get_by_test_id("run-newer").wait_for()
+        page.evaluate(LOOK)
         cell("half", "state", "unfinished, 1 of 2 cells")
         page.get_by_test_id("search").fill("squares")
         page.get_by_test_id("found").filter(has_text="2 of 6 runs shown").wait_for()
@@ -98,6 +102,7 @@ def test_a_bookmark_stays_with_its_run_and_a_deleted_run_is_one_sentence(visit: 
         one.open(bookmark)
         assert one.page.title() == "Squares · veracity"
         shutil.rmtree(folder / "squares")
+        one.page.evaluate(LOOK)
         said = one.page.get_by_test_id("error")
         said.wait_for()
         assert "There is no run 'squares' here: it was deleted" in said.inner_text()
@@ -128,6 +133,7 @@ def test_a_page_goes_on_when_its_server_is_back(visit: Begin, folder: Path) -> N
         page.goto(address)
         page.wait_for_selector('[data-testid="runs"]')
         token = parse_qs(urlsplit(address).query)["token"][0]
+    page.evaluate(LOOK)
     page.get_by_test_id("lost").wait_for()
     shutil.copytree(folder / "squares", folder / "meanwhile")
     with restarted(folder, urlsplit(address).port or 0, token):

@@ -36,6 +36,8 @@ export class App {
   private readonly lost = el("p", { class: "banner lost", "data-testid": "lost", role: "status", hidden: true }, LOST);
   private shown = "";
   private timer = 0;
+  /** What waits for its pause to end. */
+  private next: (() => void) | null = null;
 
   constructor(
     private readonly host: HTMLElement,
@@ -49,6 +51,8 @@ export class App {
     this.store.listen((state) => this.render(state));
     onSystemTheme(() => apply(this.store.state.theme));
     document.addEventListener("keydown", (event) => this.key(event));
+    window.addEventListener("focus", () => this.hurry());
+    document.addEventListener("visibilitychange", () => this.hurry());
     apply(this.store.state.theme);
     void this.load(async () => {
       this.index = await this.source.index();
@@ -65,6 +69,7 @@ export class App {
     if (wanted === this.shown) return this.page?.render(state);
     this.shown = wanted;
     window.clearTimeout(this.timer);
+    this.next = null;
     this.banner.hide();
     this.header.status("none", "");
     document.title = "veracity";
@@ -120,16 +125,28 @@ export class App {
   private later(pause: number, step: () => Promise<void>): void {
     const wanted = this.shown;
     const again = async (): Promise<void> => {
+      this.next = null;
       try {
         if (document.hidden) throw new SourceError("", "gone");
         await step();
       } catch (thrown) {
         if (this.shown !== wanted) return;
         if (thrown instanceof SourceError && thrown.kind !== "gone" && thrown.kind !== "damaged") this.say(thrown);
-        else this.timer = window.setTimeout(() => void again(), AGAIN);
+        else wait(AGAIN);
       }
     };
-    this.timer = window.setTimeout(() => void again(), pause);
+    const wait = (time: number): void => {
+      this.next = () => void again();
+      this.timer = window.setTimeout(this.next, time);
+    };
+    wait(pause);
+  }
+
+  /** Somebody comes back to the page: what waits is done at once. */
+  private hurry(): void {
+    if (document.hidden || this.next === null) return;
+    window.clearTimeout(this.timer);
+    this.next();
   }
 
   private pageOf(run: string, meta: RunMeta): Page {
