@@ -33,8 +33,10 @@ export function span(seconds: number): string {
   return hours < 36 ? `${Number(hours.toPrecision(2))} h` : count(Math.round(hours / 24), "day");
 }
 
+const DATE = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
+
 /** A time of the run as the reader's own date, or nothing where it says none. */
 export function date(text: string | null): string {
   const found = text === null ? NaN : Date.parse(text);
-  return Number.isNaN(found) ? "" : new Date(found).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+  return Number.isNaN(found) ? "" : DATE.format(found);
 }

@@ -90,6 +90,7 @@ class Runs:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self._own = self.directory.resolve().name
         self._described: dict[Path, tuple[tuple[int, ...], Description]] = {}
         self._entries: dict[Path, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self._folders: dict[str, Path] = {}
@@ -103,21 +104,28 @@ class Runs:
 
         What nobody has read yet is read for so many seconds, the newest first; of the rest, only the place is told.
         """
-        until, read = time.monotonic() + within, set[Path]()
+        until, read, now = time.monotonic() + within, set[Path](), dict[Path, tuple[int, ...]]()
+
+        def kind(folder: Path) -> str:
+            """The kind of a run that was read before and has not changed since, else `unread`."""
+            now.setdefault(folder, stamp(folder, RUN, *LIVELY))
+            known, found = self._described.get(folder, ((), (UNREAD, {}, "")))
+            return found[0] if folder in self._entries and known == now[folder][: len(known)] else UNREAD
+
         while True:
-            folders = sorted(run_folders(self.directory, lambda folder: self._known_kind(folder) == STUDY))
-            unread = sorted((one for one in folders if one not in read and self._known_kind(one) == UNREAD), key=changed_at, reverse=True)
+            folders = sorted(run_folders(self.directory, lambda folder: kind(folder) == STUDY))
+            unread = sorted((one for one in folders if one not in read and kind(one) == UNREAD), key=changed_at, reverse=True)
             for folder in unread:
                 if time.monotonic() >= until:
                     break
-                self._entry(folder, anew=True)
+                self._entries[folder] = (now[folder], self._run(folder).entry())
                 read.add(folder)
             if not unread or time.monotonic() >= until:
                 break
         for gone in self._entries.keys() - set(folders):
             self._entries.pop(gone, None)
             self._described.pop(gone, None)
-        return [self._entry(one) for one in folders]
+        return [self._entry(one, now[one], kind(one)) for one in folders]
 
     def get(self, name: str) -> Run | None:
         """The run of a name, or None; of the others, only studies on the way to it are read."""
@@ -141,20 +149,14 @@ class Runs:
     def name(self, folder: Path) -> str:
         """What clients call a run: its path below the directory. The directory's own name ends with a slash, as no path below it does."""
         path = folder.relative_to(self.directory).as_posix()
-        return escaped(f"{self.directory.resolve().name}/" if path == "." else path)
+        return escaped(f"{self._own}/" if path == "." else path)
 
-    def _known_kind(self, folder: Path) -> str:
-        """The kind of a run that was read before and has not changed since, else `unread`."""
-        known, found = self._described.get(folder, (None, None))
-        return found[0] if found is not None and known == self._stamp(folder) and folder in self._entries else UNREAD
-
-    def _entry(self, folder: Path, *, anew: bool = False) -> dict[str, Any]:
+    def _entry(self, folder: Path, now: tuple[int, ...], kind: str) -> dict[str, Any]:
         """A run as the index lists it; where nothing can have changed, as it was listed before."""
-        now = stamp(folder, RUN, *LIVELY)
-        known, entry = self._entries.get(folder, (None, {}))
+        known, entry = self._entries.get(folder, ((), {}))
         if known == now and (entry["state"] or {}).get("stage") in SETTLED:
             return entry
-        if not anew and self._known_kind(folder) == UNREAD:
+        if kind == UNREAD:
             path = self._path(folder)
             return {"id": self.name(folder), "kind": UNREAD, "title": path, "created": None, "path": path, "state": None, "left": None}
         entry = self._run(folder).entry()
@@ -163,7 +165,7 @@ class Runs:
 
     def _describe(self, folder: Path) -> Description:
         """What a folder says of itself; read again only where that has changed."""
-        now = self._stamp(folder)
+        now = stamp(folder, RUN)
         known, found = self._described.get(folder, (None, None))
         if found is None or known != now:
             found = describe(folder)
@@ -179,11 +181,7 @@ class Runs:
     def _path(self, folder: Path) -> str:
         """A run's path as people read it."""
         path = folder.relative_to(self.directory).as_posix()
-        return str(printable(self.directory.resolve().name if path == "." else path))
-
-    @staticmethod
-    def _stamp(folder: Path) -> tuple[int, ...]:
-        return stamp(folder, RUN)
+        return str(printable(self._own if path == "." else path))
 
 
 def escaped(path: str) -> str:
@@ -197,10 +195,10 @@ def escaped(path: str) -> str:
 
 def stamp(folder: Path, *names: str) -> tuple[int, ...]:
     """What changes whenever one of these files and folders of a run does."""
-    return tuple(changed_at(folder / name) for name in (MANIFEST, *names))
+    return tuple(changed_at(f"{folder}/{name}") for name in (MANIFEST, *names))
 
 
-def changed_at(path: Path) -> int:
+def changed_at(path: str | Path) -> int:
     """When a file or folder was last changed; 0 if it is not there or may not be looked at."""
     try:
         return os.stat(path).st_mtime_ns

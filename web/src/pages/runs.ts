@@ -28,6 +28,7 @@ const COLUMNS: Column[] = [
   { key: "made", title: "Made", by: (run) => run.created },
 ];
 const NEWEST = "-made";
+const WORDS = new Intl.Collator("en", { numeric: true });
 
 /** "Audit", "Orbits", "Card", "Symmetry scan". */
 function kind(run: RunEntry): string {
@@ -119,6 +120,7 @@ class Verdicts {
   private readonly rows = new Map<Element, Row>();
   private readonly seen = new IntersectionObserver((entries) => this.look(entries), { rootMargin: "200px" });
   private busy = false;
+  private paused = false;
 
   constructor(private readonly ask: (id: string) => Promise<string>) {}
 
@@ -127,6 +129,12 @@ class Verdicts {
     this.rows.set(row.node, row);
     this.seen.unobserve(row.node);
     if (row.run.state?.stage === "done" || row.run.state?.stage === "failures") this.seen.observe(row.node);
+  }
+
+  /** Verdicts can take long to derive: they wait until all runs are read. */
+  pause(paused: boolean): void {
+    this.paused = paused;
+    void this.work();
   }
 
   close(): void {
@@ -145,7 +153,7 @@ class Verdicts {
   }
 
   private async work(): Promise<void> {
-    if (this.busy) return;
+    if (this.busy || this.paused) return;
     this.busy = true;
     for (let row = this.next(); row !== null; row = this.next()) {
       const { run } = row;
@@ -160,7 +168,7 @@ class Verdicts {
   }
 
   private next(): Row | null {
-    for (const row of this.waiting) {
+    for (const row of this.paused ? [] : this.waiting) {
       this.waiting.delete(row);
       return row;
     }
@@ -203,11 +211,17 @@ export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) =
     const by = COLUMNS.find((column) => column.key === key)?.by ?? COLUMNS[COLUMNS.length - 1].by!;
     const words = (state.find ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     const shown = [...rows.values()].filter(({ text }) => words.every((word) => text.includes(word)));
-    shown.sort((a, b) => order(by(a.run), by(b.run), sort.startsWith("-") ? -1 : 1) || a.run.path.localeCompare(b.run.path));
-    shown.forEach((row, i) => {
-      if (body.children[i] !== row.node) body.insertBefore(row.node, body.children[i] ?? null);
-    });
-    while (body.children.length > shown.length) body.lastElementChild?.remove();
+    shown.sort((a, b) => order(by(a.run), by(b.run), sort.startsWith("-") ? -1 : 1) || WORDS.compare(a.run.path, b.run.path));
+    let place = body.firstElementChild;
+    for (const { node } of shown) {
+      if (node === place) place = place.nextElementSibling;
+      else body.insertBefore(node, place);
+    }
+    while (place !== null) {
+      const next: Element | null = place.nextElementSibling;
+      place.remove();
+      place = next;
+    }
     COLUMNS.forEach((column, i) => {
       if (column.by) heads[i].setAttribute("aria-sort", column.key !== key ? "none" : sort.startsWith("-") ? "descending" : "ascending");
     });
@@ -231,6 +245,7 @@ export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) =
       verdicts?.follow(rows.get(run.id)!);
     }
     arrange(store.state);
+    verdicts?.pause(index.runs.some((run) => run.kind === "unread"));
   };
 
   show(first);
@@ -246,5 +261,5 @@ function order(a: string | number | null, b: string | number | null, sign: numbe
   const missing = Number(a === null || a === "") - Number(b === null || b === "");
   if (missing !== 0) return missing;
   if (typeof a === "number" && typeof b === "number") return sign * (a - b);
-  return sign * String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });
+  return sign * WORDS.compare(String(a ?? ""), String(b ?? ""));
 }

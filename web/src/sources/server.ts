@@ -3,8 +3,9 @@ import { paths, SourceError, type Channel, type DataSource, type Heard } from ".
 import type { Meta, Packed, RunIndex, RunMeta, RunState } from "../types";
 import { socket } from "./socket";
 
-/** Seconds that the server may read runs for before it answers which there are. */
-const READING = 0.2;
+/** Seconds that the server may read runs for before it answers which there are: for the first time, and later. */
+const FIRST = 0.1;
+const LATER = 0.5;
 
 /** Answers of a running `veracity app`, with the token of the page's address. */
 export class Server implements DataSource {
@@ -18,7 +19,7 @@ export class Server implements DataSource {
     this.told = changed;
   };
   index = async (): Promise<RunIndex> => {
-    const found = await this.get(`${paths.index}?within=${READING}`, this.runs === null ? {} : { "If-None-Match": this.runs.tag });
+    const found = await this.get(`${paths.index}?within=${this.runs === null ? FIRST : LATER}`, this.runs === null ? {} : { "If-None-Match": this.runs.tag });
     if (found.status === 304 && this.runs !== null) return this.runs.index;
     this.runs = { tag: found.headers.get("ETag") ?? "", index: (await found.json()) as RunIndex };
     return this.runs.index;
