@@ -6,6 +6,7 @@ uvicorn has no limit of its own for a client that connects and says nothing, tha
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -158,7 +159,8 @@ class GracefulServer(Server):
         self.workspace = workspace
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nobody new, close the sockets, then whatever else there is."""
+        """Take nobody new, close the sockets, then whatever else there is; answers that are cut off by it are not worth a message."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         for server in self.servers:
             server.close()
         await self.workspace.dismiss()

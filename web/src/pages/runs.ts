@@ -9,6 +9,8 @@ const KINDS: Record<string, string> = { orbits: "Orbits", audit: "Audit", report
 const STAGES: Record<RunState["stage"], number> = { running: 0, failures: 1, unfinished: 2, done: 3 };
 /** Milliseconds between a keystroke and the search. */
 const PAUSE = 120;
+/** How many rows are drawn at once; the others follow when these are in sight. */
+const FIRST = 60;
 
 interface Column {
   key: string;
@@ -54,10 +56,10 @@ function some(names: readonly string[] | undefined, most: number): string {
   return names.length <= most ? names.join(", ") : `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more`;
 }
 
-/** One run of the list; it changes in place, so that neither focus nor place are lost. */
+/** One run of the list; it is drawn when it is first shown, and changes in place, so that neither focus nor place are lost. */
 class Row {
-  readonly node: HTMLTableRowElement;
   text = "";
+  private drawn: HTMLTableRowElement | null = null;
   private readonly link = el("a", {});
   private readonly path = el("small", { class: "quiet" });
   private readonly cells = new Map<string, HTMLTableCellElement>();
@@ -67,26 +69,46 @@ class Row {
 
   constructor(
     public run: RunEntry,
-    store: Store,
+    private readonly store: Store,
+    private readonly changed: (row: Row) => void,
   ) {
+    this.update(run);
+  }
+
+  get node(): HTMLTableRowElement {
+    return this.drawn ?? this.draw();
+  }
+
+  update(run: RunEntry): void {
+    this.run = run;
+    this.text = [run.title, run.path, kind(run), said(run), ...(run.models ?? []), ...(run.explainers ?? [])].join("\n").toLowerCase();
+    if (this.drawn !== null) this.fill();
+  }
+
+  say(verdict: string): void {
+    this.verdict = verdict;
+    this.put("verdict", verdict, verdict);
+  }
+
+  private draw(): HTMLTableRowElement {
     const open = (event: Event): void => {
       event.preventDefault();
-      store.set({ ...START, theme: store.state.theme, run: this.run.id });
+      this.store.set({ ...START, theme: this.store.state.theme, run: this.run.id });
     };
-    this.link.href = `#run=${encodeURIComponent(run.id)}`;
+    this.link.href = `#run=${encodeURIComponent(this.run.id)}`;
     this.link.addEventListener("click", open);
     for (const { key, title } of COLUMNS) this.cells.set(key, el("td", { class: `c-${key}`, "data-title": title }));
     this.cells.get("run")?.append(this.link, this.path);
     this.cells.get("state")?.append(this.state, this.bar);
-    this.node = el("tr", { "data-testid": `run-${run.id}` }, ...this.cells.values());
-    this.update(run);
+    this.drawn = el("tr", { "data-testid": `run-${this.run.id}` }, ...this.cells.values());
+    this.fill();
+    return this.drawn;
   }
 
-  update(run: RunEntry): void {
+  private fill(): void {
+    const { run } = this;
     const settled = run.state?.stage === "done" || run.state?.stage === "failures";
     if (!settled) this.verdict = "";
-    this.run = run;
-    this.text = [run.title, run.path, kind(run), said(run), ...(run.models ?? []), ...(run.explainers ?? [])].join("\n").toLowerCase();
     keep(this.link, { textContent: run.title || run.path });
     keep(this.path, { textContent: run.title && run.title !== run.path ? run.path : "" });
     keep(this.state, { textContent: said(run), title: run.state?.sentence ?? "" });
@@ -99,12 +121,8 @@ class Row {
     this.put("explainers", some(run.explainers, 4), run.explainers?.join(", "));
     this.put("samples", run.samples === undefined ? (run.parts === undefined ? "" : count(run.parts.length, run.state?.unit ?? "run")) : run.samples.toLocaleString("en"));
     this.put("made", date(run.created));
-    this.put("verdict", this.verdict);
-  }
-
-  say(verdict: string): void {
-    this.verdict = verdict;
-    this.put("verdict", verdict, verdict);
+    this.put("verdict", this.verdict, this.verdict);
+    this.changed(this);
   }
 
   private put(key: string, text: string, title = ""): void {
@@ -184,6 +202,7 @@ export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) =
   const told = el("p", { class: "quiet", role: "status", "data-testid": "found" });
   const body = el("tbody", {});
   let timer = 0;
+  let most = FIRST;
   const search = el("input", {
     type: "search",
     placeholder: "Search runs",
@@ -213,7 +232,7 @@ export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) =
     const shown = [...rows.values()].filter(({ text }) => words.every((word) => text.includes(word)));
     shown.sort((a, b) => order(by(a.run), by(b.run), sort.startsWith("-") ? -1 : 1) || WORDS.compare(a.run.path, b.run.path));
     let place = body.firstElementChild;
-    for (const { node } of shown) {
+    for (const { node } of shown.slice(0, most)) {
       if (node === place) place = place.nextElementSibling;
       else body.insertBefore(node, place);
     }
@@ -240,21 +259,29 @@ export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) =
     for (const run of index.runs) {
       const row = rows.get(run.id);
       if (row !== undefined && JSON.stringify(row.run) === JSON.stringify(run)) continue;
-      if (row === undefined) rows.set(run.id, new Row(run, store));
+      if (row === undefined) rows.set(run.id, new Row(run, store, (one) => verdicts?.follow(one)));
       else row.update(run);
-      verdicts?.follow(rows.get(run.id)!);
     }
     arrange(store.state);
     verdicts?.pause(index.runs.some((run) => run.kind === "unread"));
   };
 
   show(first);
+  const rest = window.setTimeout(() => {
+    most = Infinity;
+    arrange(store.state);
+  }, PAUSE);
   const key = (event: KeyboardEvent): boolean => {
     if (event.key !== "/") return false;
     search.focus();
     return true;
   };
-  return { node, render: arrange, key, destroy: () => verdicts?.close(), show };
+  const destroy = (): void => {
+    window.clearTimeout(rest);
+    window.clearTimeout(timer);
+    verdicts?.close();
+  };
+  return { node, render: arrange, key, destroy, show };
 }
 
 function order(a: string | number | null, b: string | number | null, sign: number): number {
