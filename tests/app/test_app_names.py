@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,10 @@ from starlette.testclient import TestClient
 
 from orbit_small import images, labels, linear
 from veracity import Audit
+from veracity.app.home import seconds_left
 from veracity.app.links import with_links
 from veracity.app.runs import Runs
+from veracity.engine.store.state import Progress
 from veracity.perturb import Dihedral
 from veracity.studies.several import Audits
 from veracity.walk import Exhaustive
@@ -99,6 +104,16 @@ def test_a_person_without_the_token_reads_a_page_and_a_program_json(served: Test
     assert "default-src 'none'" in found.headers["content-security-policy"]
     assert "token" in served.get("/api/runs/joint/report", headers={"authorization": ""}).json()["error"]
     assert "There is nothing at this address" in served.get("/nothing", headers=PAGE).text
+
+
+def test_the_time_left_follows_the_pace_since_the_run_went_on(tmp_path: Path) -> None:
+    (tmp_path / "cells").mkdir()
+    for name, age in (("lock", 60), ("cells/old", 600), ("cells/one", 40), ("cells/two", 20)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    some = Progress(cells=7, done=frozenset(("old", "one", "two")), writer="process 1")
+    assert seconds_left(tmp_path, some) == pytest.approx(4 * 60 / 2, abs=5)
+    assert seconds_left(tmp_path, replace(some, writer="")) is None
 
 
 def test_a_finished_run_has_a_verdict_in_words(joint: Path, served: TestClient) -> None:

@@ -108,6 +108,8 @@ def test_a_bookmark_stays_with_its_run_and_a_deleted_run_is_one_sentence(visit: 
         assert "There is no run 'squares' here: it was deleted" in said.inner_text()
         one.page.get_by_test_id("away").click()
         one.page.get_by_test_id("run-a newer run").wait_for()
+        one.page.close()
+    assert {text for text in one.complaints if "404 (Not Found)" not in text} == set()
     one.complaints.clear()
 
 

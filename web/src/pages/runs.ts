@@ -41,8 +41,7 @@ function kind(run: RunEntry): string {
 /** How far a run is, in a few words. */
 function said(run: RunEntry): string {
   const { state } = run;
-  if (run.why !== undefined) return run.why;
-  if (state === null) return run.kind === "unread" ? "not read yet" : "";
+  if (state === null) return run.kind === "unread" ? "not read yet" : "cannot be read";
   if (state.stage === "done") return "done";
   if (state.stage === "failures") return `finished, ${state.failed} of ${count(state.cells, state.unit)} failed`;
   const failed = state.failed > 0 ? `, ${state.failed} failed` : "";
@@ -121,7 +120,7 @@ class Row {
     this.put("explainers", some(run.explainers, 4), run.explainers?.join(", "));
     this.put("samples", run.samples === undefined ? (run.parts === undefined ? "" : count(run.parts.length, run.state?.unit ?? "run")) : run.samples.toLocaleString("en"));
     this.put("made", date(run.created));
-    this.put("verdict", this.verdict, this.verdict);
+    this.put("verdict", run.why ?? this.verdict, run.why ?? this.verdict);
     this.changed(this);
   }
 
