@@ -63,7 +63,7 @@ export class ScatterPanel {
       shown: members,
       value,
       valueRange: this.range(value),
-      valueLabel: `${pick.colour} of ${pick.metric.label} along the orbit`,
+      valueLabel: `${pick.colour} of ${pick.metric.label} along the orbit (${direction(pick)})`,
       selected: pick.sample ?? -1,
       lasso: this.lasso(pick.lasso),
       thumbnails: scene.thumbnails,
@@ -111,4 +111,9 @@ function flags(samples: number, subset: Int32Array, models: number): Uint8Array 
   const found = new Uint8Array(samples * models);
   for (let model = 0; model < models; model++) for (const sample of subset) found[model * samples + sample] = 1;
   return found;
+}
+
+/** What is good in the colours: a mean has its metric's own direction, and a variance is best where there is none. */
+function direction({ colour, metric }: Scene["pick"]): string {
+  return colour === "variance" ? "lower is steadier" : `${metric.higher_is_better ? "higher" : "lower"} is better`;
 }

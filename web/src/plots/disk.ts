@@ -91,7 +91,7 @@ export function drawDisk(stage: Stage, data: OrbitData): Drawn {
       const anchor = several && spoke % 180 === 0 ? (spoke ? "start" : "end") : "middle";
       stage.base.append(label(several ? "plot-tick plot-over" : "plot-tick plot-halo", x, y + 4, `${spoke}°`, anchor));
     }
-    for (const ring of several ? [] : [45, 90, 135]) {
+    for (const ring of several ? [90] : [45, 90, 135]) {
       const [x, y] = point(square, [67.5, ring]);
       stage.base.append(svg("circle", { class: "plot-ring", cx, cy, r: ((square.width / 2) * ring) / most }));
       stage.base.append(label("plot-tick plot-over", x, y + 4, `${ring}°`));

@@ -1,7 +1,7 @@
 // A periodic orbit as a closed line about the centre: the angle is the transform, anticlockwise from the right.
 
 import { scaleLinear } from "d3-scale";
-import { arc, areaRadial, curveLinear, curveLinearClosed, lineRadial } from "d3-shape";
+import { arc, areaRadial, lineRadial } from "d3-shape";
 import { dashOf } from "../colour";
 import { svg } from "../dom";
 import type { Curve, Drawn, OrbitData } from "./data";
@@ -12,6 +12,8 @@ import { identityMark, label, type Stage } from "./stage";
 
 const SPOKES = 8;
 const MANY = 120;
+/** Between two measured angles the values are joined in steps no wider than this, so that what is constant is a circle. */
+const FINEST = Math.PI / 90;
 
 export function drawPolar(stage: Stage, data: OrbitData): Drawn {
   const [axis] = data.axes;
@@ -28,6 +30,7 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
 
   gaps();
   rings();
+  const walk = around();
   data.curves.forEach(draw);
   base.append(identityMark(...point(data.coordinates[data.identity][0], radius)));
 
@@ -59,17 +62,33 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
     stage.base.append(label("plot-label", stage.width / 2, 11, `radius: ${metricTitle(data)}`));
   }
 
+  /** A walk all around in fine steps; each is a share of the way from one element to the next. */
+  function around(): { from: number; to: number; share: number; angle: number }[] {
+    const count = data.coordinates.length;
+    return data.coordinates.flatMap((_, from) => {
+      const to = (from + 1) % count;
+      const whole = (clockwise(to) - clockwise(from)) / (2 * Math.PI);
+      const turned = count === 1 ? -2 * Math.PI : 2 * Math.PI * (whole - Math.ceil(whole - 0.5));
+      const steps = Math.max(1, Math.ceil(Math.abs(turned) / FINEST));
+      return Array.from({ length: steps + 1 }, (_, step) => ({ from, to, share: step / steps, angle: clockwise(from) + (turned * step) / steps }));
+    });
+  }
+
   function draw({ values, low, high, colour }: Curve): void {
-    const indices = Array.from(values, (_, index) => index);
+    type Step = (typeof walk)[number];
+    const far = (found: Float32Array, { from, to, share }: Step): number => {
+      const value = share === 0 ? found[from] : share === 1 ? found[to] : (1 - share) * found[from] + share * found[to];
+      return Number.isNaN(value) ? NaN : scale(value);
+    };
     if (low && high) {
-      const band = areaRadial<number>().angle(clockwise).innerRadius((index) => scale(low[index]));
-      band.outerRadius((index) => scale(high[index])).defined((index) => !Number.isNaN(low[index] + high[index]));
-      base.append(svg("path", { class: "plot-band", fill: colour, d: band([...indices, 0]) }));
+      const band = areaRadial<Step>().angle(({ angle }) => angle).innerRadius((step) => far(low, step));
+      band.outerRadius((step) => far(high, step)).defined((step) => !Number.isNaN(far(low, step) + far(high, step)));
+      base.append(svg("path", { class: "plot-band", fill: colour, d: band(walk) }));
     }
-    const whole = !values.some(Number.isNaN);
-    const line = lineRadial<number>().angle(clockwise).radius((index) => scale(values[index]));
-    line.curve(whole ? curveLinearClosed : curveLinear).defined((index) => !Number.isNaN(values[index]));
-    base.append(svg("path", { class: "plot-curve", stroke: colour, "stroke-dasharray": dashOf(colour), d: line(whole ? indices : [...indices, 0]) }));
+    const indices = Array.from(values, (_, index) => index);
+    const line = lineRadial<Step>().angle(({ angle }) => angle).radius((step) => far(values, step));
+    line.defined((step) => !Number.isNaN(far(values, step)));
+    base.append(svg("path", { class: "plot-curve", stroke: colour, "stroke-dasharray": dashOf(colour), d: line(walk) }));
     if (data.compact || values.length > MANY || dashOf(colour) !== null) return;
     for (const index of indices.filter((found) => !Number.isNaN(values[found]))) {
       const [cx, cy] = point(data.coordinates[index][0], scale(values[index]));
