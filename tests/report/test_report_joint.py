@@ -1,15 +1,37 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
+from report_pages import Page
 
-from veracity.report.html import tables_page
+from report_runs import faithful_run
+from veracity.report.joint import readable
+from veracity.studies.several import JointResult
 
 
-def test_links_and_tables_stand_on_one_page_and_everything_typed_is_escaped() -> None:
-    table = pd.DataFrame({"explainer": ["<b>mine</b>"], "value": [0.12345], "published": [float("nan")], "undefined": [3]})
-    page = tables_page("<script>", {"one & two": "a/report.html"}, {"adult: <mlp>": table})
-    assert "<script>" not in page
-    assert "<b>mine" not in page
-    assert '<a href="a/report.html">one &amp; two</a>' in page
-    assert "<td>0.123</td><td></td><td>3</td>" in page
-    assert page.startswith("<!DOCTYPE html>")
+def test_several_audits_are_answered_drawn_and_escaped(tmp_path: Path) -> None:
+    names = {"<b>mine</b>": 0.9, "saliency": 0.05}
+    found = {
+        "<script>": faithful_run(tmp_path / "a", ("fast_gef", "pixel_flipping"), samples=8, draws=3, names=names),
+        "two": faithful_run(tmp_path / "b", ("fast_gef",), ("<i>vgg</i>",), samples=8, draws=3, names=names),
+    }
+    summary = pd.DataFrame({"mean_value": [0.12345], "published": [float("nan")]})
+    html = JointResult(found, summary, title="Both", path=str(tmp_path)).save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page(html)
+    assert page.unbalanced == []
+    assert not [text for text in ("<script", "<b>mine", "<i>vgg") if text in html]
+    assert "On <script> , of 2 scores, <b>mine</b> is ahead of every other explainer in 2." in page.text
+    assert "By Fast-GEF on two , <b>mine</b> is ahead of every other explainer." in page.text
+    assert [values["aria-label"] for _, values in page.tags if values.get("role") == "group"] == [
+        "Ranking by Fast-GEF",
+        "Ranking by pixel flipping",
+    ]
+    assert page.tables[0] == [["Mean value", "Published"], ["0.123", ""]]
+
+
+def test_columns_and_scores_have_names_that_can_be_read() -> None:
+    table = pd.DataFrame({"explainer": ["mine"], "score": ["fast_gef"], "value": [0.12345], "low": [0.1], "undefined": [3]})
+    columns, found = readable(table, "95 %")
+    assert columns == ["Explainer", "Score", "Value", "95 % from", "Undefined"]
+    assert found == [["mine", "Fast-GEF", "0.123", "0.100", "3"]]

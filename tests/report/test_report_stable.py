@@ -307,3 +307,12 @@ def test_explanations_of_two_kinds_are_ranked_apart(reading: RunReading) -> None
     text = " ".join(Markup(item).striptags() for item in stability_sentences(rows, MeGe(), "mege", ["resnet"], gaps))
     assert "By MeGe, of feature maps, a is ahead of every other explainer: 0.900" in text
     assert "By MeGe, of concepts, c scores 0.990" in text
+
+
+def test_a_score_without_values_says_why_and_draws_no_empty_plot(tmp_path: Path) -> None:
+    html = stable_run(tmp_path / "run", samples=6, wrong=0.0).save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    part = next(text for text in html.split("<section ") if "<h2>ReCo</h2>" in text)
+    assert "no ranking is drawn" in part
+    assert "in no pair of models is exactly one right" in part
+    assert 'class="strip"' not in part
+    assert "<p>Whose explanations stay the same when the model is trained again on other samples? By MeGe, " in html

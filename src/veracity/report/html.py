@@ -1,15 +1,14 @@
-"""The templates of all pages, and the pages that are only tables: several audits as one, and an unfinished orbit evaluation."""
+"""The templates of all pages, and the page of an unfinished orbit evaluation, which is only a table."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -18,9 +17,6 @@ from markupsafe import Markup
 from veracity.core.wording import compact, count, day, decimals, interval, number
 from veracity.engine.store.state import Progress
 from veracity.report.wording import ARROWS, GUIDELINES, breakable, capital, frame_title, missing, say, title_of
-
-if TYPE_CHECKING:
-    from veracity.studies.several import JointResult
 
 
 @cache
@@ -77,22 +73,6 @@ def cells(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
         return f"{value:.3f}" if isinstance(value, float) else str(value)
 
     return list(table.columns), [[text(value) for value in row] for row in table.to_numpy(dtype=object)]
-
-
-def render_several(study: JointResult, links: Mapping[str, str]) -> str:
-    """Several audits as one HTML page: links to their reports by name, what they say together, and their tables."""
-    from veracity.studies.several import shown
-
-    tables = {} if study.summary is None else {"Taken together": study.summary}
-    for (audit, model), rows in study.table().groupby(["audit", "model"], sort=False):
-        tables[f"{audit}: {model}"] = shown(rows)
-    return tables_page(study.title or "Explanation audits", links, tables)
-
-
-def tables_page(title: str, links: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> str:
-    """Links to reports by name and tables by heading as one HTML page; everything that users typed is escaped."""
-    found = [(heading, *cells(table)) for heading, table in tables.items()]
-    return template("joint.html.j2").render(title=title, links=list(links.items()), tables=found)
 
 
 def render_waiting(title: str, progress: Progress, standing: pd.DataFrame) -> str:

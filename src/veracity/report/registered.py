@@ -34,7 +34,7 @@ def render_later(module: str, function: str, result: Any, **options: Any) -> str
 for module in iter_modules(figures.__path__):
     import_module(f"{figures.__name__}.{module.name}")
 RENDERERS.add(Renderer(Kind.AUDIT, render))
-RENDERERS.add(Renderer(Kind.AUDITS, partial(render_later, "html", "render_several")))
+RENDERERS.add(Renderer(Kind.AUDITS, partial(render_later, "joint", "render_several")))
 RENDERERS.add(Renderer(Kind.ORBITS, partial(render_later, "interactive.offline", "render_offline")))
 RENDERERS.add(Renderer(Kind.META, partial(render_later, "meta", "render_meta")))
 RENDERERS.add(Renderer(Kind.DEGRADATION, partial(render_later, "degradation", "render_degradation")))

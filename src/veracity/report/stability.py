@@ -25,6 +25,9 @@ FLOOR = 0.5
 """MeGe cannot fall below this if distances are at most 1."""
 FEW = 30
 """Fewer distances than this in S!= are few."""
+STAYS = "Whose explanations stay the same when the model is trained again on other samples?"
+TELLS = "Whose explanations differ more where two such models contradict each other than where they agree?"
+"""What a score of S= alone asks, and what one of both sets asks, in plain words."""
 CAVEAT = (
     "Stability is necessary, not sufficient. An explanation that never looks at a model, such as an edge filter, is the same for every "
     "model, and one that is multiplied by the input gains from what all models share. So read MeGe beside fidelity, and ReCo beside "
@@ -39,7 +42,8 @@ def stability_answer(reading: RunReading, label: str, found: Answer) -> Answer:
     left = pending_sentences([row for row in rows if not row.control], models)
     lost = {model: undefined_pairs([row for row in rows if row.model == model]) for model in models}
     cards = tuple(replace(item, remarks=(*item.remarks, *lost[item.model])) for item in found.models)
-    return replace(found, sentences=(*told, *left), models=cards)
+    asked = [piece("{}", STAYS if alone(reading.score(label)) else TELLS)] if told or left else []
+    return replace(found, sentences=(*asked, *told, *left), models=cards)
 
 
 def stability_sentences(rows: Sequence[Row], score: Any, label: str, models: Sequence[str], differences: pd.DataFrame) -> list[Markup]:
