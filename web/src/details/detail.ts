@@ -29,7 +29,7 @@ export function detailView(host: HTMLElement): DetailView {
   const room = el("div", { class: "detail-stage" });
   const [own, numbers] = [el("div", { class: "detail-numbers detail-own" }), el("div", { class: "detail-numbers" })];
   const parts = el("div", { class: "detail" }, lines, room, own, numbers);
-  const root = el("div", { class: "detail-room" }, parts);
+  const root = el("div", { class: "detail-room", tabindex: 0 }, parts);
   host.append(root);
   const stage = new Stage(room, redraw);
   const [predictions, table, metrics] = [predictionsOn(lines), tableOn(own), tableOn(numbers)];

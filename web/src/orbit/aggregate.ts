@@ -17,7 +17,7 @@ export class AggregatePanel {
 
   constructor(move: (at: number[], final: boolean) => void, retry: () => void) {
     this.panel = new Panel("aggregate", "Aggregate", retry);
-    this.plot = orbitPlot(this.panel.host, move);
+    this.plot = orbitPlot(this.panel.host, "all samples", move);
   }
 
   render({ meta, pick, shown, values }: Scene): void {

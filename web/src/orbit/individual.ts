@@ -24,7 +24,7 @@ export class IndividualPanel {
 
   constructor(on: { move(at: number[], final: boolean): void; step(by: 1 | -1): void; identity(): void }, retry: () => void) {
     this.panel = new Panel("individual", "Individual orbit", retry);
-    this.plot = orbitPlot(this.panel.host, on.move);
+    this.plot = orbitPlot(this.panel.host, "one sample", on.move);
     this.panel.tools.append(
       el("button", { type: "button", "aria-label": "Previous sample by rank", title: "Previous sample by rank ([)", onclick: () => on.step(-1) }, "‹"),
       el("button", { type: "button", "aria-label": "Next sample by rank", title: "Next sample by rank (])", onclick: () => on.step(1) }, "›"),

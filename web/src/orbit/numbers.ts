@@ -62,7 +62,7 @@ function table(id: string, [title, said]: [string, string], heads: Head[], lines
     const colour = modelColour(meta.models.findIndex((one) => one.name === model));
     return el("tr", { class: marked ? "marked" : null }, el("th", { scope: "row" }, swatch(colour), model), ...cells.map((text) => el("td", {}, text)));
   });
-  return el("div", { class: "scroll" }, el("table", { "data-testid": id }, el("caption", {}, title, el("span", {}, said)), el("thead", {}, head), el("tbody", {}, ...body)));
+  return el("div", { class: "scroll", tabindex: 0 }, el("table", { "data-testid": id }, el("caption", {}, title, el("span", {}, said)), el("thead", {}, head), el("tbody", {}, ...body)));
 }
 
 function headed(head: Head): HTMLElement {

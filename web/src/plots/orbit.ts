@@ -41,8 +41,8 @@ function sameBase(a: OrbitData, b: OrbitData): boolean {
   );
 }
 
-/** Draw an orbit into a host. Without `onMove` it is a picture; with it, a slider along the orbit. */
-export function orbitPlot(host: HTMLElement, onMove?: (at: number[], final: boolean) => void): OrbitPlot {
+/** Draw an orbit into a host, named after `whose` it is. Without `onMove` it is a picture; with it, a slider along the orbit. */
+export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number[], final: boolean) => void): OrbitPlot {
   const stage = new Stage(host, redraw);
   const legend = legendOn(stage.legend);
   let data: OrbitData | null = null;
@@ -67,7 +67,7 @@ export function orbitPlot(host: HTMLElement, onMove?: (at: number[], final: bool
     const at = cursorOf(data);
     legend(data, at);
     drawn?.cursor(at, data.curves);
-    mark(stage.root, { "aria-label": `${data.metric} along the orbit` });
+    mark(stage.root, { "aria-label": `${data.metric} along the orbit of ${whose}` });
     if (!onMove) return;
     mark(stage.root, {
       "aria-valuemax": String(data.coordinates.length - 1),
