@@ -89,8 +89,8 @@ def test_a_case_among_the_audited_ones(card: Card, folder: Path) -> None:
     numbers = card.numbers().set_index(["explainer", "check"])
     assert table.loc[("half", "deletion"), "mean"] == pytest.approx(numbers.loc[("half", "deletion"), "value"], abs=1e-3)
     assert table.loc[("half", "deletion"), "percentile"] < 60
-    assert case.said["exact"].startswith("as much as the average of 48 cases")
-    weak = {place for place in range(SIZE) if "less than the average" in card.case(place).said["half"]}
+    assert case.said["exact"].startswith("can be trusted as much as for the average of 48 cases")
+    weak = {place for place in range(SIZE) if "less than on average" in card.case(place).said["half"]}
     assert weak
     assert all(side(x)[place] == "left" for place in weak)
     assert card.case(x[bad]).sample == card.case(x[bad : bad + 1]).sample == bad

@@ -194,6 +194,8 @@ def card(
 
     Without a folder, nothing is kept: save the page with `card.save("here")`.
     """
+    if own := [key for key in ("scores", "models") if key in settings]:
+        raise SpecError(f"A card chooses its own {own[0]}: leave {own[0]}=... out, or measure them with veracity.Audit.")
     audit = Audit(models={name: model}, inputs=inputs, targets=targets, explainers=explainers, **settings)
     asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples, racing=racing)
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory(prefix="veracity-")

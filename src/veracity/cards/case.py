@@ -170,7 +170,11 @@ def read_cases(path: str) -> Cases:
 
 def print_of(sample: Any) -> str:
     """A hash of one input: its shape, and its values in single precision."""
-    values = np.ascontiguousarray(sample.detach().cpu().numpy() if isinstance(sample, Tensor) else sample).astype(np.float32)
+    try:
+        plain = sample.detach().cpu().float().numpy() if isinstance(sample, Tensor) else sample
+        values = np.ascontiguousarray(plain).astype(np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"A case is found by its input as numbers, and these are none: {str(error)[:80]}.") from error
     return hashlib.blake2b(repr(values.shape).encode() + values.tobytes(), digest_size=12).hexdigest()
 
 
@@ -223,6 +227,10 @@ def case(record: CardRecord, cases: Cases, which: Any) -> Case:
     return Case(cases.samples[place], len(cases.samples), tuple(places), said)
 
 
+TENTH = 10
+"""Cases, below which none lies in the lowest tenth."""
+
+
 def weak_cases(values: Array, line: float) -> NDArray[np.bool_]:
     """Which cases lie below the line and in the lowest tenth of those with a value.
 
@@ -248,8 +256,8 @@ def sentence(places: Sequence[Place], weak: int, audited: int, short: Sequence[s
     """Whether the explanation of this case can be trusted as much as the average; `weak` of the `audited` cases are weak on some check.
 
     >>> place = Place("ig", "faithful", "deletion", -0.12, 4.0, 0.1, 0.3, weak=True)
-    >>> print(sentence([place], 3, 32, [], False))
-    less than the average: by deletion it gets −0.12, below the line of 0.10 and lower than 96 % of cases (3 of 32 are weak on some check).
+    >>> print(sentence([place], 3, 32, [], False).partition(" and lower")[0])
+    can be trusted less than on average: by deletion it gets −0.12, below the line of 0.10
     """
     if out:
         return "not to be trusted for any case: it does not depend on the model."
@@ -265,5 +273,6 @@ def sentence(places: Sequence[Place], weak: int, audited: int, short: Sequence[s
         if one.weak
     ]
     if not low:
-        return f"as much as the average of {count(audited, 'case')}{average}.{undefined}"
-    return f"less than the average{average}: {'; '.join(low)} ({weak} of {audited} are weak on some check).{undefined}"
+        few = f" {count(audited, 'case')} are too few to call one of them weak." if audited < TENTH else ""
+        return f"can be trusted as much as for the average of {count(audited, 'case')}{average}.{few}{undefined}"
+    return f"can be trusted less than on average{average}: {'; '.join(low)} ({weak} of {audited} are weak on some check).{undefined}"
