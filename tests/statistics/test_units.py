@@ -80,6 +80,37 @@ def test_one_unit_has_no_interval_and_equal_units_say_what_is_unseen() -> None:
     assert independent(np.array([True] * 4 + [False] * 2), pairs) == 2
 
 
+def test_equal_means_of_units_are_no_equal_samples() -> None:
+    """Samples 0 and 1 in each of ten units: the error is that of 20 independent samples, with the degrees of freedom of the units."""
+    values, units = np.tile([0.0, 1.0], 10), np.repeat(np.arange(10), 2)
+    found, plain = mean_interval(values, units=units), mean_interval(values)
+    reach = float(t_quantile(0.95, 9)) * values.std(ddof=1) / np.sqrt(20)
+    assert [found.low, found.high] == pytest.approx([0.5 - reach, 0.5 + reach])
+    assert found.low < plain.low < plain.high < found.high
+    assert np.isnan(estimate(values, Sampling(exhaustive=True), WIDE, units=units).unseen)
+    table = np.stack([values, values, values], axis=1)
+    crossed, alone = crossed_interval(table, units=units), crossed_interval(table)
+    assert crossed.low < alone.low < alone.high < crossed.high
+    assert np.isnan(estimate(table, Sampling(nested=False), WIDE, units=units).unseen)
+    apart = welch_interval(values, values[:10], units=(units, units[:10]))
+    assert apart.low < welch_interval(values, values[:10]).low < 0.0 < apart.high
+
+
+def test_differences_between_units_of_equal_means() -> None:
+    units, zero = np.repeat(np.arange(8), 4), np.zeros(32)
+    far = np.tile([-1.0, -1.0, -1.0, 3.4], 8)
+    (row,) = mean_differences({"a": far, "b": zero}, units=units)
+    assert row.status == "ok"
+    assert not row.differs
+    assert np.isnan(row.unseen)
+    noise = np.random.default_rng(5).standard_normal(32)
+    rows = mean_differences({"a": far, "b": zero, "c": noise}, units=units)
+    alone = mean_differences({"a": far, "b": zero, "c": noise})
+    assert all(one.high - one.low > other.high - other.low for one, other in zip(rows, alone, strict=True))
+    (one_unit,) = mean_differences({"a": zero, "b": zero}, units=zero.astype(np.int64))
+    assert one_unit.status == "too few"
+
+
 def test_repeated_samples_say_no_more() -> None:
     """Each sample ten times is one unit: every interval is at least as wide as that of the samples themselves."""
     generator = np.random.default_rng(2)

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from veracity.core.errors import InputError
-from veracity.core.scores import per_sample_mean
-from veracity.statistics.intervals import Array, Interval, all_equal, recentred, satterthwaite, t_interval, third_cumulant
+from veracity.statistics.intervals import Array, Interval, all_equal, satterthwaite, t_interval, third_cumulant
 from veracity.statistics.units import Codes, unit_values
 
 
@@ -43,37 +42,39 @@ def crossed_interval(
     a finite `population`, s_draw^2 is multiplied by the share that was not drawn. If the means of samples or draws are skewed, the
     interval is longer on that side: their third cumulants add up. If all values are equal up to rounding, the interval has no
     width (see `mean_interval` for `scale`). The ends are NaN with fewer than two samples or draws; n is the number of samples. With
-    `units` (samples,), samples of one unit belong together, and units are what is crossed with the draws.
+    `units` (samples,), samples of one unit belong together, and units are what is crossed with the draws; the variance is never smaller
+    than that of the samples without units, since units may have equal means by chance.
 
     >>> found = crossed_interval(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.5]]))
     >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.n
     (-0.406, 2.056, 4.729, 3)
     """
-    if units is not None:
-        alone = crossed_interval(unit_values(values, units), confidence, population=population, scale=scale)
-        return recentred(alone, per_sample_mean(values))
     y = drop_empty(values)
     defined = np.isfinite(y)
-    (n, m), seen = y.shape, defined.sum(axis=1)
+    n, seen = len(y), defined.sum(axis=1)
     if n == 0:
         return Interval(value=np.nan, low=np.nan, high=np.nan, n=0)
     value = float((np.where(defined, y, 0.0).sum(axis=1) / seen).mean())
-    found = variance_components(y)
-    if np.isnan(found.both):
+    table = y if units is None else drop_empty(unit_values(values, units))
+    size, drawn = table.shape
+    left = 1.0 if population is None else max(0.0, 1.0 - drawn / population)
+    variance, freedom = crossed_variance(table, left)
+    if np.isnan(variance):
         return Interval(value=value, low=np.nan, high=np.nan, n=n)
     if all_equal(y[defined], scale):
         return Interval(value=value, low=value, high=value, n=n)
-    left = 1.0 if population is None else max(0.0, 1.0 - m / population)
-    variance, freedom = crossed_variance(y, left)
-    by_sample, by_draw = (np.where(defined, y, 0.0).sum(axis=axis) / defined.sum(axis=axis) for axis in (1, 0))
+    if units is not None and (plain := crossed_variance(y, left, size))[0] > variance:
+        table, (variance, freedom) = y, plain
+    known = np.isfinite(table)
+    by_sample, by_draw = (np.where(known, table, 0.0).sum(axis=axis) / known.sum(axis=axis) for axis in (1, 0))
     third = float(third_cumulant(by_sample) + left**1.5 * third_cumulant(by_draw))
     return t_interval(value, float(np.sqrt(variance)), freedom, confidence, n, third=third)
 
 
-def crossed_variance(values: Array, left: float = 1.0) -> tuple[float, float]:
+def crossed_variance(values: Array, left: float = 1.0, size: int | None = None) -> tuple[float, float]:
     """The variance of the mean over samples of their means over shared draws, and its degrees of freedom; NaN with too little data.
 
-    `left` is the share of a finite population of draws that was not drawn.
+    `left` is the share of a finite population of draws that was not drawn; `size`, how many of the samples are independent, if not all.
 
     >>> tuple(round(part, 3) for part in crossed_variance(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.5]])))
     (0.781, 3.969)
@@ -87,7 +88,8 @@ def crossed_variance(values: Array, left: float = 1.0) -> tuple[float, float]:
     both, draws = found.both * float((weight**2).sum()), found.draw * float((weight.sum(axis=0) ** 2).sum())
     in_samples, in_draws = float(found.sample > 0.0), left * float(found.draw > 0.0)
     parts = np.array([in_samples * (found.sample / n + both), in_draws * (draws + both), (1.0 - in_samples - in_draws) * both])
-    return float(parts.sum()), satterthwaite(parts, np.array([n - 1, m - 1, defined.sum() - n - m + 1]))
+    freedom = (size or n) - 1
+    return float(parts.sum()), satterthwaite(parts, np.array([freedom, m - 1, min(defined.sum() - n - m + 1, freedom * (m - 1))]))
 
 
 def variance_components(values: Array) -> VarianceComponents:

@@ -22,7 +22,8 @@ from veracity.statistics.intervals import (
     all_equal,
     largest_magnitude,
     skewed_reach,
-    standard_deviation,
+    spread,
+    standard_error,
     t_quantile,
     third_cumulant,
     unseen_share,
@@ -78,7 +79,8 @@ def mean_differences(values: Mapping[str, Array], confidence: float = 0.95, *, u
     explainers' covariance. Means and covariances are drawn together, so each pair's error is as uncertain as n samples make it. If
     names lack values at different samples, each pair uses the samples that it has. In that case, and if there are no more samples
     than names, q is Bonferroni's, which is wider. With `units` (n,), samples of one unit belong together, and units take the place of
-    samples in errors and in q.
+    samples in errors and in q; errors are never smaller than without units, and q is Bonferroni's if the units of a pair are all equal
+    and its samples are not.
 
     >>> rows = mean_differences({"a": np.array([0.9, 0.8, 0.7]), "b": np.array([0.1, 0.3, 0.2])})
     >>> rows[0].first, rows[0].second, round(rows[0].difference, 3), rows[0].differs
@@ -135,10 +137,17 @@ def simultaneous_quantiles(table: Array, sizes: Index, confidence: float, least:
     complete = ~missing.any(axis=1)
     alike = bool((complete | missing.all(axis=1)).all())
     whole = by_unit(table[complete], None if units is None else units[complete])
-    if alike and len(whole) > names > 1:
+    hidden = units is not None and bool((vary(table[complete], least) & ~vary(whole, least)).any())
+    if alike and len(whole) > names > 1 and not hidden:
         return np.full(len(sizes), max_t(whole, confidence, least))
     count = max(1, names * (names - 1) // 2)
     return t_quantile(1.0 - (1.0 - confidence) / count, np.maximum(sizes - 1, 1))
+
+
+def vary(table: Array, least: float) -> NDArray[np.bool_]:
+    """Which pairs of columns of a complete table (n, names) have differences that vary by more than `least`."""
+    first, second = np.triu_indices(table.shape[1], 1)
+    return np.asarray(np.ptp(table[:, first] - table[:, second], axis=0) > least) if len(table) else np.zeros(len(first), dtype=np.bool_)
 
 
 def mean_difference(
@@ -151,11 +160,11 @@ def mean_difference(
     x = values[~np.isnan(values)]
     n = len(x)
     value = float(x.mean()) if n else np.nan
-    alike = n > 1 and float(np.ptp(x)) <= least
+    own, size = spread(x, None if units is None else units[~np.isnan(values)])
+    alike = size > 1 and float(np.ptp(x)) <= least
     below = above = 0.0 if alike else np.nan
-    own = by_unit(x, None if units is None else units[~np.isnan(values)])
-    if (size := len(own)) > 1 and not alike:
-        below, above = (float(end) for end in skewed_reach(standard_deviation(own) / size**0.5, third_cumulant(own), reach, size - 1))
+    if size > 1 and not alike:
+        below, above = (float(end) for end in skewed_reach(standard_error(own), third_cumulant(own), reach, size - 1))
     return as_difference(first, second, Interval(value=value, low=value - below, high=value + above, n=n), alike, least, share)
 
 

@@ -25,7 +25,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.settings import WRONG, Inside, kind_of_hint, short_repr
-from veracity.statistics.units import Codes, by_unit, unit_values
+from veracity.statistics.units import Codes, unit_values
 
 Array = NDArray[np.float64]
 
@@ -111,29 +111,42 @@ def mean_interval(values: Array, confidence: float = 0.95, *, scale: float = 0.0
     together (see `statistics.units`): then it needs two units.
 
     If all values are equal up to rounding, the interval has no width; `unseen_share` says what that leaves open. Rounding is
-    measured relative to the largest value, or to `scale` if that is larger, such as 1 for a cosine.
+    measured relative to the largest value, or to `scale` if that is larger, such as 1 for a cosine. Units whose means are equal do not
+    make values equal: the error is never smaller than that of the values without units (see `spread`).
 
     >>> found = mean_interval(np.array([1.0, 2.0, 3.0, np.nan]))
     >>> round(found.low, 3), found.value, round(found.high, 3), found.n
     (-0.484, 2.0, 4.484, 3)
     """
-    if units is not None:
-        return recentred(mean_interval(unit_values(values, units), confidence, scale=scale), values)
-    x = values[np.isfinite(values)]
+    known = np.isfinite(values)
+    x = values[known]
+    own, size = spread(x, None if units is None else units[known])
     n = len(x)
-    if n < 2:
-        return Interval(value=float(x[0]) if n else np.nan, low=np.nan, high=np.nan, n=n)
-    value = float(x.mean())
+    value = float(x.mean()) if n else np.nan
+    if size < 2:
+        return Interval(value=value, low=np.nan, high=np.nan, n=n)
     if all_equal(x, scale):
         return Interval(value=value, low=value, high=value, n=n)
-    return t_interval(value, standard_deviation(x) / n**0.5, n - 1, confidence, n, third=float(third_cumulant(x)))
+    return t_interval(value, standard_error(own), size - 1, confidence, n, third=float(third_cumulant(own)))
 
 
-def recentred(found: Interval, values: Array) -> Interval:
-    """The interval of pseudo-values of units, around the mean over the samples (n,) themselves, with their number."""
-    x = values[np.isfinite(values)]
-    value = float(x.mean()) if len(x) else np.nan
-    return Interval(value=value, low=value - (found.value - found.low), high=value + (found.high - found.value), n=len(x))
+def spread(x: Array, units: Codes | None) -> tuple[Array, int]:
+    """The values whose spread is that of the mean of x (n,), without NaN, and how many independent ones there are.
+
+    Without `units` (n,), x itself. With units, their pseudo-values, or x if its standard error is larger: units may have equal means by
+    chance, as if their samples balanced each other, and then the pseudo-values show less spread than independent samples have.
+
+    >>> values, size = spread(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 1]))
+    >>> values.tolist(), size
+    ([0.0, 1.0, 0.0, 1.0], 2)
+    """
+    if units is None:
+        return x, len(x)
+    own = unit_values(x, units)
+    if len(own) < 2:
+        return own, len(own)
+    plain = standard_error(x)
+    return (own if 0.0 < plain <= standard_error(own) else x), len(own)
 
 
 def paired_interval(a: Array, b: Array, confidence: float = 0.95, *, units: Codes | None = None) -> Interval:
@@ -151,7 +164,7 @@ def paired_interval(a: Array, b: Array, confidence: float = 0.95, *, units: Code
 def welch_interval(a: Array, b: Array, confidence: float = 0.95, *, units: tuple[Codes | None, Codes | None] = (None, None)) -> Interval:
     """The difference between the means of two independent groups, mean a - mean b, with Welch's interval; n is the smaller group's size.
 
-    The `units` of both groups are those of `mean_interval`.
+    The `units` of both groups are those of `mean_interval`, and so is the smallest error.
 
     >>> found = welch_interval(np.array([1.0, 2.0, 3.0]), np.array([0.0, 4.0, 8.0, 4.0]))
     >>> round(found.value, 3), round(found.low, 3)
@@ -161,11 +174,11 @@ def welch_interval(a: Array, b: Array, confidence: float = 0.95, *, units: tuple
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     n = min(len(a), len(b))
     value = float(a.mean() - b.mean()) if n else np.nan
-    a, b = by_unit(a, one), by_unit(b, other)
-    if min(len(a), len(b)) < 2:
+    (a, size), (b, other_size) = spread(a, one), spread(b, other)
+    if min(size, other_size) < 2:
         return Interval(value=value, low=np.nan, high=np.nan, n=n)
     parts = np.array([standard_deviation(a) ** 2 / len(a), standard_deviation(b) ** 2 / len(b)])
-    freedom = satterthwaite(parts, np.array([len(a) - 1, len(b) - 1]))
+    freedom = satterthwaite(parts, np.array([size - 1, other_size - 1]))
     third = float(third_cumulant(a) - third_cumulant(b))
     return t_interval(value, float(np.sqrt(parts.sum())), freedom, confidence, n, third=third)
 
@@ -196,6 +209,11 @@ def largest_magnitude(*values: Array) -> float:
 def standard_deviation(x: Array) -> float:
     """The standard deviation with n - 1 degrees of freedom, exactly 0 if all values are equal."""
     return float((x - x[0]).std(ddof=1))
+
+
+def standard_error(x: Array) -> float:
+    """The standard error of the mean of independent values (n,)."""
+    return standard_deviation(x) / len(x) ** 0.5
 
 
 def satterthwaite(parts: Array, freedom: NDArray[np.int64]) -> float:

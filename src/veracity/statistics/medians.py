@@ -180,7 +180,8 @@ def independent_median_difference(
     n = min(len(one[1]), len(other[1]))
     row = censored_difference(first, second, (least - much, most - little), (low - over, high - under), n)
     if row.low == row.high:
-        return replace(row, differs=False, status=equal_status(row.difference, 0.0), unseen=unseen_share(n, confidence))
+        size = min(independent(np.isfinite(table), codes) for codes, table in zip(units, values.values(), strict=True))
+        return replace(row, differs=False, status=equal_status(row.difference, 0.0), unseen=unseen_share(size, confidence))
     return row
 
 
