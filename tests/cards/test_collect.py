@@ -60,7 +60,7 @@ def test_a_map_that_becomes_constant_has_lost_its_agreement() -> None:
     reading: Any = SimpleNamespace(
         known={("maps", "e", RANKS): own, ("maps", "e", "random_logit"): other},
         samples=20, classes=10, assumed=lambda part, score: 1.0, table=lambda part, one: tables[id(one)], crossed=lambda one: False,
-        places=lambda one: (one.samples, np.ones(20, dtype=bool)), units=None, rows=None,
+        places=lambda one: (one.samples, np.ones(20, dtype=bool)), units=None, unit="unit", rows=None,
     )  # fmt: skip
     found = MODEL.checks[1].evidence(reading, "e", "maps")
     assert isinstance(found, Evidence)

@@ -73,6 +73,24 @@ def test_too_little_data_says_why(gap: list[float], room: list[float], word: Wor
     assert why in found.why
 
 
+def test_few_patients_say_nothing_however_many_samples_they_have() -> None:
+    equal = Terms(np.full((20, 1), 0.5), np.ones((20, 1)), units=np.arange(20) // 10, unit="patient").standing(0.1, 0.95)
+    assert (equal.word, equal.why) == (Word.UNTOLD, "the 20 samples are of only 2 patients, and a word needs 8")
+    balanced = Terms(np.tile([0, 0, 0, 0.48], 8)[:, None], np.ones((32, 1)), units=np.repeat(np.arange(8), 4)).standing(0.1, 0.997)
+    assert balanced.word is Word.UNTOLD
+    assert math.isnan(balanced.unseen)
+
+
+def test_more_patients_would_tell() -> None:
+    """Each of 30 values twice: as many more patients are needed as of samples if each has one."""
+    gap = 0.15 + 0.15 * np.random.default_rng(2).standard_normal((30, 1))
+    alone = Terms(gap, np.ones_like(gap)).standing(0.1, 0.999)
+    found = Terms(np.repeat(gap, 2, axis=0), np.ones((60, 1)), units=np.arange(60) // 2, unit="patient").standing(0.1, 0.999)
+    assert alone.more is not None
+    assert (found.more_units, found.unit, alone.more_units, alone.unit) == (alone.more, "patient", None, "")
+    assert found.more == pytest.approx(2 * alone.more, rel=0.1)
+
+
 def test_equal_samples_decide_without_a_width() -> None:
     found = Terms(np.zeros((12, 1)), np.ones((12, 1))).standing(0.1, 0.999)
     assert (found.word, found.value, found.low) == (Word.SHORT, 0.0, pytest.approx(0.0))

@@ -131,7 +131,7 @@ class LosesAgreement(Check):
             "against": "its own agreement",
             "assumed": assumed,
         }
-        return self.terms(Terms(gap, np.ones_like(gap), reading.crossed(one), reading.units), **about)
+        return self.terms(Terms(gap, np.ones_like(gap), reading.crossed(one), reading.units, reading.unit), **about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ class BeatsControls(Check):
             "against": control.explainer,
             "assumed": assumed,
         }
-        return self.terms(Terms(gap, room, reading.crossed(one), reading.units), **about)
+        return self.terms(Terms(gap, room, reading.crossed(one), reading.units, reading.unit), **about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,7 @@ class KeepsSymmetry(Check):
         values, elements = reading.table(part, one), reading.symmetries[part][1]
         if one.sampling.exhaustive and elements is not None and elements > 1:
             values = values - (1.0 - values) / (elements - 1)
-        terms = Terms(values, reading.table(part, own), reading.crossed(one), reading.units)
+        terms = Terms(values, reading.table(part, own), reading.crossed(one), reading.units, reading.unit)
         return self.terms(terms, raw=mean(values), control=mean(own.per_sample), against="its own agreement")
 
 

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from veracity.core.errors import InputError
+from veracity.core.wording import count
+from veracity.inputs.units import UNIT
 from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.intervals import Array, Interval, check_confidence, mean_interval, unseen_share
 from veracity.statistics.units import Codes, independent
 
 FEWEST = 8
-"""Samples with a value, below which a check says nothing."""
+"""Samples with a value, and units of such samples, below which a check says nothing."""
 LEAST_ROOM = 0.02
 """A check is not asked if the reference leaves less room than this, on average: everybody would be perfect."""
 FAR = 100
@@ -47,9 +49,10 @@ class Standing:
     """What a check found: a word, and the numbers behind it in the units of the check.
 
     The ends are at the confidence that the decision was made with. `more` is about how many more samples would tell, None if the number is
-    not known; `why` is the reason of a word that rests on no interval. Where all samples are equal the interval has no width, and at most
-    the share `unseen` of the population may differ without having been seen. If all samples have `shared` draws, such as copies of the
-    model, the interval need not shrink with their number, and nobody knows how many would tell.
+    not known. If samples belong to units, such as those called `unit`, they must be of new ones, `more_units` of them. `why` is the reason
+    of a word that rests on no interval. Where all samples are equal the interval has no width, and at most the share `unseen` of the
+    population may differ without having been seen. If all samples have `shared` draws, such as copies of the model, the interval need not
+    shrink with their number, and nobody knows how many would tell.
     """
 
     word: Word
@@ -59,6 +62,8 @@ class Standing:
     n: int = 0
     undefined: int = 0
     more: int | None = None
+    more_units: int | None = None
+    unit: str = ""
     why: str = ""
     unseen: float = math.nan
     shared: bool = False
@@ -84,10 +89,11 @@ def decide(low: float, high: float) -> Word:
     return Word.SHORT if high < 0.0 else Word.UNTOLD
 
 
-def more_samples(found: Interval) -> int | None:
+def more_samples(found: Interval, size: int | None = None) -> int | None:
     """About how many more samples would bring 0 out of an interval, rounded up to two digits; None if it is not known or too many.
 
-    The distance of an end from the mean shrinks with the square root of n, so n (reach / |mean|)^2 samples would do.
+    The distance of an end from the mean shrinks with the square root of n, so n (reach / |mean|)^2 samples would do. With the `size` of
+    something else that grows along, such as the number of patients, how many more of these.
 
     >>> more_samples(Interval(value=0.1, low=-0.1, high=0.3, n=50))
     150
@@ -97,7 +103,8 @@ def more_samples(found: Interval) -> int | None:
     reach = found.value - found.low if found.value > 0 else found.high - found.value
     if not math.isfinite(reach) or found.value == 0.0 or reach**2 > FAR * found.value**2:
         return None
-    more = found.n * (reach / found.value) ** 2 - found.n
+    n = size or found.n
+    more = n * (reach / found.value) ** 2 - n
     if more <= 0:
         return None
     step = int(10 ** max(0, math.floor(math.log10(more)) - 1))
@@ -109,7 +116,7 @@ class Terms:
     """How far an explainer gets and how far it could get, per sample and draw (samples, draws); NaN where undefined.
 
     Draws that are `crossed` are shared by all samples, such as randomised copies of a model, so more samples do not average them out.
-    `units` (samples,) say which samples belong together, such as those of one patient.
+    `units` (samples,) say which samples belong together, such as those of one patient, and `unit` is what one of them is called.
 
     >>> found = Terms(np.full((9, 1), 0.5), np.ones((9, 1))).standing(0.1, 0.95)
     >>> found.word.value, found.value, found.n
@@ -120,6 +127,7 @@ class Terms:
     room: Array
     crossed: bool = False
     units: Codes | None = None
+    unit: str = UNIT
 
     def __post_init__(self) -> None:
         if self.gap.ndim != 2 or self.gap.shape != self.room.shape:
@@ -148,17 +156,23 @@ class Terms:
         if n < FEWEST or lost > n:
             few = f"only {n} of {n + lost} samples have a value" if lost else f"{n} samples are fewer than the {FEWEST} that a word needs"
             return Standing(word=Word.UNTOLD, value=value, **counts, why=few)
+        if size < FEWEST:
+            few = f"the {n} samples are of only {count(size, self.unit)}, and a word needs {FEWEST}"
+            return Standing(word=Word.UNTOLD, value=value, **counts, why=few)
         found = self.difference(line, confidence)
         word = decide(found.low, found.high)
+        waits = word is Word.UNTOLD and not self.crossed
         return Standing(
             word=word,
             value=value,
             low=line + found.low / width,
             high=line + found.high / width,
             **counts,
-            more=more_samples(found) if word is Word.UNTOLD and not self.crossed else None,
+            more=more_samples(found) if waits else None,
+            more_units=more_samples(found, size) if waits and self.units is not None else None,
+            unit="" if self.units is None else self.unit,
             shared=self.crossed,
-            why="" if math.isfinite(found.low) else "a single shared draw has no interval" if size > 1 else "all samples are of one unit",
+            why="" if math.isfinite(found.low) else "a single shared draw has no interval",
             unseen=unseen_share(size, confidence) if found.low == found.high else math.nan,
         )
 
@@ -194,3 +208,18 @@ def most_needed(standings: Iterable[Standing]) -> int | None:
     needed = [one.more for one in standings if one.word is Word.UNTOLD]
     known = [more for more in needed if more is not None]
     return max(known) if known and len(known) == len(needed) else None
+
+
+def what_would_tell(standings: Iterable[Standing]) -> str:
+    """What would settle every open check of a question, in a few words: samples, or units where samples belong to them; "" if not known.
+
+    >>> what_would_tell([Standing(word=Word.UNTOLD, more=90)])
+    '90 more samples'
+    >>> what_would_tell([Standing(word=Word.UNTOLD, more=90, more_units=30, unit="patient")])
+    '30 more patients'
+    """
+    waiting = [one for one in standings if one.word is Word.UNTOLD]
+    samples, units = most_needed(waiting), [one.more_units for one in waiting if one.more_units is not None]
+    if samples is None:
+        return ""
+    return count(max(units), f"more {waiting[0].unit}") if len(units) == len(waiting) else count(samples, "more sample")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.cards.decide import Standing
-from veracity.inputs.units import Groups
+from veracity.inputs.units import UNIT, Groups
 from veracity.results import Result, Series
 from veracity.results.series import mean, null_of
 from veracity.statistics.intervals import Array
@@ -48,6 +48,12 @@ class Reading:
         """The unit of each sample, such as its patient; None if each sample stands alone."""
         found = next((result.units for result in self.results.values()), None)
         return None if found is None else found[: self.samples] if self.rows is None else found[self.rows]
+
+    @cached_property
+    def unit(self) -> str:
+        """What a unit is called, such as "patient"."""
+        found = next((result.manifest["data"].get("units") for result in self.results.values()), None)
+        return str(found["name"]) if found else UNIT
 
     @cached_property
     def groups(self) -> list[Groups]:

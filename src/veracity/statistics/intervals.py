@@ -213,7 +213,7 @@ def standard_deviation(x: Array) -> float:
 
 def standard_error(x: Array) -> float:
     """The standard error of the mean of independent values (n,)."""
-    return standard_deviation(x) / len(x) ** 0.5
+    return float(standard_deviation(x) / len(x) ** 0.5)
 
 
 def satterthwaite(parts: Array, freedom: NDArray[np.int64]) -> float:
