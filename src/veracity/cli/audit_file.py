@@ -124,11 +124,11 @@ def people(given: Any, here: Path, what: str) -> Any:
 
 
 def csv_column(file: str, column: str, here: Path) -> Any:
-    """A column of a CSV file beside the audit file, as text."""
+    """A column of a CSV file beside the audit file, as text. Only an empty field is missing: "NA" and "None" may be labels."""
     import pandas as pd
 
     try:
-        table = pd.read_csv(here / file, dtype=str)
+        table = pd.read_csv(here / file, dtype=str, keep_default_na=False, na_values=[""])
     except (OSError, ValueError) as error:
         raise InputError(f"{here / file} is not a readable CSV file: {' '.join(str(error).split())[:160]}") from error
     if column not in table:
