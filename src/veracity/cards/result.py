@@ -17,7 +17,7 @@ from veracity.cards.case import Case, Cases, read_cases
 from veracity.cards.case import case as one_case
 from veracity.cards.claim import Claim
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
-from veracity.core.errors import unknown
+from veracity.core.errors import InputError, unknown
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.study import findings
@@ -92,6 +92,8 @@ class Card(StudyResult):
         if by is None:
             return [({"explainer": name}, said) for name, one in self.explainers.items() for said in one.answers]
         known = dict.fromkeys(one.by for one in self.record.groups)
+        if not known:
+            raise InputError(f"This card has no subgroups: make it with by={{'{by}': labels}}, one label per sample, to get them.")
         if by not in known:
             raise unknown("grouping of this card", by, known)
         mine = [one for one in self.record.groups if one.by == by]
