@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ def test_a_word_that_differs_is_named_with_its_subgroup(card: Card) -> None:
     assert left["n"].item() == side(labelled(SIZE)[0]).count("left")
     with pytest.raises(SpecError, match="grouping of this card"):
         card.table(by="sex")
+    renamed = [one.model_copy(update={"by": "side_of_body"}) for one in card.record.groups if one.by == "side"]
+    other = replace(card, record=card.record.model_copy(update={"groups": renamed}))
+    assert len(other.table(by="side_of_body")) == len(card.table(by="side"))
+    assert text.replace("side", "side of body") in str(other)
+    with pytest.raises(InputError, match=r"This card has no subgroups: make it with by=\{'sex': labels\}"):
+        replace(card, record=card.record.model_copy(update={"groups": []})).table(by="sex")
 
 
 def test_subgroups_have_all_samples(card: Card) -> None:
@@ -140,6 +147,9 @@ def test_labels_in_an_audit_file(tmp_path: Path) -> None:
     found = audit_file.people({"patient": {"file": "people.csv", "column": "id"}}, tmp_path, "units")
     assert list(found["patient"]) == audit_file.people("ids.txt", tmp_path, "units") == ["p", "q", "p"]
     assert audit_file.people("patient_id", tmp_path, "units") == "patient_id"
+    (tmp_path / "sites.csv").write_text("site,id\nNA,p\nNone,q\n,p\n")
+    sites = audit_file.people({"file": "sites.csv", "column": "site"}, tmp_path, "by").tolist()
+    assert (sites[:2], sites[2] != sites[2]) == (["NA", "None"], True)
     with pytest.raises(SpecError, match="Did you mean 'id'"):
         audit_file.people({"file": "people.csv", "column": "idd"}, tmp_path, "units")
     with pytest.raises(InputError, match="cannot be read"):

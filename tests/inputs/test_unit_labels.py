@@ -44,6 +44,9 @@ def test_units_in_all_forms(given: Any, name: str) -> None:
         ([[1], [2], [1]], "one label per sample"),
         ("who", "Its columns: patient_id, sex, age"),
         ({"a": [1, 2, 1], "b": [1, 2, 1]}, "one kind of units"),
+        ([1, "1", 2], "units has the labels 1 and '1', which cannot be told apart"),
+        ([1, True, 2], "units has the labels 1 and True, which cannot be told apart"),
+        (["True", True, 2], "units has the labels 'True' and True, which cannot be told apart"),
     ],
 )
 def test_mistakes_are_one_sentence(given: Any, said: str) -> None:
@@ -61,8 +64,17 @@ def test_groups_stand_in_order_and_may_be_missing() -> None:
     assert (sex.name, sex.labels, sex.codes.tolist()) == ("sex", ("f", "m"), [1, 0, -1])
     both = as_groups({"sex": "sex", "age": "age"}, 3, TABLE)
     assert [one.labels for one in both] == [("f", "m"), ("30", "40")]
+    with pytest.raises(InputError, match="the labels 1 and '1', which cannot be told apart"):
+        as_groups([1, "1", True], 3)
     with pytest.raises(InputError, match="bands of age"):
         as_groups(list(range(30)), 30)
+
+
+def test_groups_keep_the_name_of_their_column() -> None:
+    table = TABLE.rename(columns={"age": "age_band"})
+    assert [as_groups(given, 3, table)[0].name for given in ("age_band", table["age_band"], ["a", "b", "a"])] == ["age_band"] * 2 + [
+        "group"
+    ]
 
 
 def test_the_column_of_units_is_no_feature() -> None:

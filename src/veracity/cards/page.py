@@ -11,6 +11,7 @@ from veracity.cards.plan import listed
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord
 from veracity.core.wording import count as of
 from veracity.core.wording import number
+from veracity.inputs.units import spoken
 from veracity.report.html import environment
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def html(card: CardRecord) -> str:
         trust=agreement(card),
         subgroups=subgroup_sentences(card),
         size_of=size_of,
+        spoken=spoken,
         people="" if card.units is None else of(card.units, card.unit or "unit"),
     )
 
@@ -86,14 +88,15 @@ def subgroup_sentences(card: CardRecord) -> list[str]:
                 for answer_ in one.answers:
                     words.setdefault((one.name, answer_.question), {})[group.label] = answer_
         found = [text for key, told in words.items() for text in differing(key, numbers[key[1]], told, whole[key])]
-        said += [f"By {by}, {text}" for text in found]
+        name = spoken(by)
+        said += [f"By {name}, {text}" for text in found]
         if groups and not found:
             open_ = [f"{sum(told[one.label].word == 'cannot tell yet' for told in words.values())} in {one.label}" for one in groups]
             sizes = listed([f"{one.label} ({size_of(one, card.unit)})" for one in groups])
             what = f"no word contradicts another one or that of all samples, for {sizes}"
-            said.append(f"By {by}, {what}. Of {len(words)} words in each, {listed(open_)} cannot be told yet.")
+            said.append(f"By {name}, {what}. Of {len(words)} words in each, {listed(open_)} cannot be told yet.")
         few = [f"{one.label} ({size_of(one, card.unit)})" for one in card.groups if one.by == by and one.few]
-        said += [f"By {by}, there are too few samples of {listed(few)} for any word."] if few else []
+        said += [f"By {name}, there are too few samples of {listed(few)} for any word."] if few else []
     return said
 
 

@@ -67,7 +67,7 @@ def as_units(given: Any, size: int, table: Any = None) -> Units | None:
         return given
     if isinstance(given, Mapping) and len(given) != 1:
         raise InputError(f"Samples belong to one kind of units, such as {{'patient': labels}}, not to {len(given)}.")
-    ((name, labels),) = given.items() if isinstance(given, Mapping) else [named(given, UNIT)]
+    ((name, labels),) = given.items() if isinstance(given, Mapping) else [(spoken(name_of(given) or UNIT), given)]
     found, codes = numbered(column(labels, size, "units", table))
     missing = np.flatnonzero(codes < 0)
     if len(missing):
@@ -96,7 +96,7 @@ def as_groups(given: Any, size: int, table: Any = None) -> tuple[Groups, ...]:
         return ()
     if isinstance(given, tuple) and all(isinstance(one, Groups) for one in given):
         return given
-    every = list(given.items()) if isinstance(given, Mapping) else [named(given, GROUP)]
+    every = list(given.items()) if isinstance(given, Mapping) else [(name_of(given) or GROUP, given)]
     return tuple(one_grouping(str(name), labels, size, table) for name, labels in every)
 
 
@@ -115,10 +115,19 @@ def one_grouping(name: str, labels: Any, size: int, table: Any) -> Groups:
     return Groups(name, tuple(str(found[old]) for old in order), np.array([place.get(code, -1) for code in codes.tolist()]))
 
 
-def named(given: Any, otherwise: str) -> tuple[str, Any]:
-    """Labels with their name: that of a column of a table, if it has one, without an ending _id."""
+def name_of(given: Any) -> str:
+    """The name of labels that are a column of a table; "" if they have none."""
     name = given if isinstance(given, str) else getattr(given, "name", None)
-    return (name.removesuffix("_id").replace("_", " ") if isinstance(name, str) and name else otherwise), given
+    return name if isinstance(name, str) else ""
+
+
+def spoken(name: str) -> str:
+    """The name of a column as words, without an ending _id.
+
+    >>> spoken("patient_id"), spoken("age_band")
+    ('patient', 'age band')
+    """
+    return name.removesuffix("_id").replace("_", " ")
 
 
 def column(labels: Any, size: int, what: str, table: Any) -> list[Any]:
@@ -139,7 +148,9 @@ def column(labels: Any, size: int, what: str, table: Any) -> list[Any]:
         raise InputError(f"{what} needs one label per sample, text or whole numbers, not {short_repr(labels)}.")
     if len(labels) != size:
         raise InputError(f"{what} has {count(len(labels), 'label')} for {count(size, 'sample')}: give one per sample, in their order.")
-    return [clean(one, what) for one in labels]
+    found = [clean(one, what) for one in labels]
+    check_alike(found, what)
+    return found
 
 
 def clean(label: Any, what: str) -> Any:
@@ -153,6 +164,19 @@ def clean(label: Any, what: str) -> Any:
     if not isinstance(label, (str, int)):
         raise InputError(f"{what} needs one label per sample, text or whole numbers, not {short_repr(label)}.")
     return label if label != "" else None
+
+
+def check_alike(labels: Sequence[Any], what: str) -> None:
+    """Refuse labels of two types that are equal or read alike, such as 1, "1" and True."""
+    seen: dict[Any, Any] = {}
+    for label in labels:
+        for key in () if label is None else (label, str(label)):
+            first = seen.setdefault(key, label)
+            if (isinstance(first, str), isinstance(first, bool)) != (isinstance(label, str), isinstance(label, bool)):
+                raise InputError(
+                    f"{what} has the labels {short_repr(first)} and {short_repr(label)}, which cannot be told apart: write all labels as "
+                    "text."
+                )
 
 
 def numbered(labels: Sequence[Any]) -> tuple[list[Any], Codes]:
