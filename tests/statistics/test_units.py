@@ -7,6 +7,7 @@ import pytest
 
 from veracity.core.scores import Measured
 from veracity.core.walks import Sampling
+from veracity.results.over_random import differing
 from veracity.scores.stability import MeGe, ReCoKS
 from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.differences import crossed_differences, mean_differences
@@ -92,6 +93,8 @@ def test_equal_means_of_units_are_no_equal_samples() -> None:
     crossed, alone = crossed_interval(table, units=units), crossed_interval(table)
     assert crossed.low < alone.low < alone.high < crossed.high
     assert np.isnan(estimate(table, Sampling(nested=False), WIDE, units=units).unseen)
+    one, other = (differing(values[:, None], np.ones((20, 1)), units=codes)[0] for codes in (units, None))
+    assert one.low < other.low < other.high < one.high
     apart = welch_interval(values, values[:10], units=(units, units[:10]))
     assert apart.low < welch_interval(values, values[:10]).low < 0.0 < apart.high
 

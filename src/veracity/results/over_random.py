@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -104,7 +105,8 @@ def differing(
 
     Draws that are `crossed` are shared by all samples, and add a variance that more samples do not average out. If those of both are,
     they are the same draws, whose effect on both cancels: the variance of the difference is that of a - b, and
-    cov(a, b) = (var(a) + var(b) - var(a - b)) / 2. With `units` (samples,), samples of one unit belong together.
+    cov(a, b) = (var(a) + var(b) - var(a - b)) / 2. With `units` (samples,), samples of one unit belong together; the
+    variance of the difference is never smaller than without units.
 
     >>> difference, ratio, _ = differing(np.array([[3.0], [4.0], [5.0]]), np.array([[1.0], [2.0], [3.0]]))
     >>> difference.value, difference.low, ratio.value, ratio.high
@@ -115,22 +117,41 @@ def differing(
         return no_interval(np.nan, 0), no_interval(np.nan, 0), (np.nan, np.nan)
     first, second = (np.nanmean(table, axis=1) for table in (a, b))
     means = float(first.mean()), float(second.mean())
-    if units is not None:
-        first, second, a, b = (unit_values(table, units) for table in (first, second, a, b))
-    if (size := len(first)) < 2:
+    tables = [first, second, a, b]
+    own = tables if units is None else [unit_values(table, units) for table in tables]
+    if (size := len(own[0])) < 2:
         return no_interval(means[0] - means[1], n), no_interval(means[0] / means[1] if means[1] else np.nan, n), means
-    spread = np.cov(first, second) / size
+    found = moments(own, crossed, size)
+    if units is not None and (plain := moments(tables, crossed, size)).of_difference > found.of_difference:
+        found = plain
+    difference = t_interval(means[0] - means[1], float(np.sqrt(found.of_difference)), found.freedom, confidence, n)
+    return difference, ratio_interval(means, found.parts, found.covariance, found.least, confidence, n), means
+
+
+class Moments(NamedTuple):
+    """The variances of two means, their covariance, and the variance of their difference, with the degrees of freedom of all and of it."""
+
+    parts: tuple[float, float]
+    covariance: float
+    least: float
+    of_difference: float
+    freedom: float
+
+
+def moments(tables: Sequence[Array], crossed: tuple[bool, bool], size: int) -> Moments:
+    """Those of two means over n samples, of which `size` are independent, from their means over draws (n,) and their values (n, draws)."""
+    first, second, a, b = tables
+    spread = np.cov(first, second) / len(first)
     parts, freedom = np.array([spread[0, 0], spread[1, 1]]), np.array([size - 1.0, size - 1.0])
     for place, (table, shared) in enumerate(zip((a, b), crossed, strict=True)):
-        if shared and not np.isnan(found := crossed_variance(table))[0]:
+        if shared and not np.isnan(found := crossed_variance(table, size=size))[0]:
             parts[place], freedom[place] = found
     covariance, least = float(spread[0, 1]), float(freedom.min())
     of_difference, own = max(0.0, float(parts.sum()) - 2.0 * covariance), least
-    if all(crossed) and a.shape == b.shape and not np.isnan(found := crossed_variance(a - b))[0]:
+    if all(crossed) and a.shape == b.shape and not np.isnan(found := crossed_variance(a - b, size=size))[0]:
         (of_difference, own), least = found, min(least, found[1])
         covariance = (float(parts.sum()) - of_difference) / 2.0
-    difference = t_interval(means[0] - means[1], float(np.sqrt(of_difference)), own, confidence, n)
-    return difference, ratio_interval(means, (float(parts[0]), float(parts[1])), covariance, least, confidence, n), means
+    return Moments((float(parts[0]), float(parts[1])), covariance, least, of_difference, own)
 
 
 def no_interval(value: float, n: int) -> Interval:
