@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from veracity.cards.checks import SEARCH, TRAINING, Check, Evidence
-from veracity.cards.decide import FAR, FEWEST, Standing, Word, combine, level_for, most_needed
+from veracity.cards.decide import FAR, FEWEST, Standing, Word, combine, level_for, what_would_tell
 from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
 from veracity.cards.questions import QUESTIONS, Question, evidence_for
 from veracity.cards.reading import Reading
@@ -31,7 +31,7 @@ from veracity.cards.record import (
     TruthRecord,
     UseRecord,
 )
-from veracity.core.wording import count, number, percentage
+from veracity.core.wording import number, percentage
 from veracity.planted.metric_truth import metric_truth
 from veracity.statistics.correlation import spearman_correlation
 from veracity.statistics.intervals import Array
@@ -362,9 +362,8 @@ def hint(standings: Sequence[Standing], leaning: bool = False) -> str:
         return "scores contradict"
     if leaning:
         return "scores may contradict"
-    needed = most_needed(standings)
-    if needed is not None:
-        return count(needed, "more sample")
+    if needed := what_would_tell(standings):
+        return needed
     if any(one.shared and math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD):
         return "copies differ"
     measured = any(math.isfinite(one.low) and one.more is None for one in standings if one.word is Word.UNTOLD)
@@ -387,12 +386,12 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leani
     said = f"{capital('; '.join(phrase(*item) for item in telling))}."
     if word is not Word.UNTOLD:
         return said
-    needed = most_needed([one for _, _, one in telling])
-    if needed is not None and leaning:
+    needed = what_would_tell([one for _, _, one in telling])
+    if needed and leaning:
         what = "this score" if len(telling) == 1 else "these scores"
-        return f"{said} About {count(needed, 'more sample')} would settle {what}, but the others hold: they may then contradict each other."
-    if needed is not None:
-        return f"{said} About {count(needed, 'more sample')} would tell."
+        return f"{said} About {needed} would settle {what}, but the others hold: they may then contradict each other."
+    if needed:
+        return f"{said} About {needed} would tell."
     if any(one.shared and math.isfinite(one.low) for _, _, one in telling):
         return f"{said} More samples alone may not tell: all of them share the same copies of the model, which differ."
     close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
