@@ -96,11 +96,11 @@ def test_many_plots_fold_away_kind_by_kind() -> None:
     empty = draw_plane(PLANE, draw_spots([], 0, PLANE), "")
     facets = [Facet(title=f"<{place}>", frame=frame, drawing=empty) for frame in ("concepts", "input") for place in range(5)]
     html = str(draw_facets(facets, shown=3))
-    assert re.findall(r"<h4[^>]*>(.*?)</h4>", html) == ["Feature maps", "Concepts"]
+    assert re.findall(r'<p class="minor kind">(.*?)</p>', html) == ["Feature maps", "Concepts"]
     assert html.count("<summary>2 more plots</summary>") == 2
     assert html.count('<figure class="facet"') == 10
     assert "&lt;4&gt;" in html
-    assert "<h4" not in str(draw_facets(facets[:2]))
+    assert "minor kind" not in str(draw_facets(facets[:2]))
 
 
 # --- explanations made symmetric (Figure 4)

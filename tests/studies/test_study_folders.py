@@ -99,7 +99,7 @@ def test_diff_and_report_do_or_say_what_to_do_instead(
         assert out.count("minus") == 2
     else:
         assert code == 2
-        assert "compares audits sample by sample: print both folders with 'veracity show" in err
+        assert "compares audits or cards sample by sample: print both folders with 'veracity show" in err
         assert err.count("\n") == 1
     code, _, err = said("report", folders[kind], "--out", tmp_path / "report.html")
     assert code == (2 if kind is Kind.SCAN else 0)

@@ -192,7 +192,7 @@ def test_several_audits_are_what_each_is_alone(tmp_path: Path) -> None:
     assert "second / net" in str(joint)
     page = joint.save_report(tmp_path / "joint" / "report.html").read_text(encoding="utf-8")
     assert "Two &lt;audits&gt;" in page
-    assert '<a href="first/report.html">first</a>' in page
+    assert '<a href="first/report.html">Report of first</a>' in page
     assert (tmp_path / "joint" / "second" / "report.html").exists()
 
 

@@ -33,7 +33,7 @@ def test_smoke(tmp_path: Path) -> None:
             assert -1 <= row[control] <= 1
     assert rows["explained_variance"].between(0.5, 1.0).all()
     page = Path(result.save_report(tmp_path / "run" / "report.html")).read_text()
-    assert "minus random" in page
+    assert "Minus random" in page
 
 
 def test_a_shared_control_is_that_of_the_first_width() -> None:

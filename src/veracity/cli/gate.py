@@ -225,7 +225,7 @@ def parse_rule(rule: str) -> tuple[str, str, float]:
 
 
 def github_line(level: str, title: str, message: str) -> str:
-    """An annotation of a GitHub workflow, one line.
+    r"""An annotation of a GitHub workflow, one line.
 
     >>> github_line("error", "gate: a>=1, b", "50 % of\nall")
     '::error title=gate%3A a>=1%2C b::50 %25 of%0Aall'
@@ -253,7 +253,7 @@ def junit(verdict: Verdict) -> str:
 
 
 def printable(text: str) -> str:
-    """A text with a question mark for each character that XML does not allow.
+    r"""A text with a question mark for each character that XML does not allow.
 
     >>> printable("a\x00b")
     'a?b'
