@@ -11,6 +11,8 @@ PEERS_READY := $(PEERS)/.ready
 # Many processes run at once, and the tests start more: one thread each, and none compiles what another has compiled.
 test coverage: export OMP_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
+# Tests wait for processes, servers and browsers a third of their time.
+PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 
 demo: $(READY)
 	$(BIN)/veracity demo --out runs/demo
@@ -20,10 +22,10 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	web/test.sh & web=$$!; $(BIN)/mypy; types=$$?; wait $$web && exit $$types
-	$(BIN)/python -m pytest --numprocesses=auto
+	$(BIN)/python -m pytest --numprocesses=$(PROCESSES)
 
 coverage: $(READY)
-	$(BIN)/python -m pytest --cov --numprocesses=auto
+	$(BIN)/python -m pytest --cov --numprocesses=$(PROCESSES)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
