@@ -73,8 +73,9 @@ MOST, WHOLE, PEER = 2048, 64, 8
 
 
 def explainers(name: str) -> dict[str, Explainer]:
-    """A gradient, 50 of them along a path, and one of a layer."""
-    return {"gradient": Gradient(), "IG": IntegratedGradients(steps=50), "Grad-CAM": GradCam(layer=LAYERS[name])}
+    """A gradient, 50 of them along a path, and one of a layer with maps, which a ViT does not have."""
+    mapped: dict[str, Explainer] = {} if name.startswith("vit") else {"Grad-CAM": GradCam(layer=LAYERS[name])}
+    return {"gradient": Gradient(), "IG": IntegratedGradients(steps=50), **mapped}
 
 
 def floor_of(name: str, precision: str) -> dict[str, float]:
@@ -163,7 +164,7 @@ def main() -> None:
         drawn = [SCORES[name] for name in ("faithfulness_correlation", "relative_input_stability", "fast_gef")]
         timed(Audit(models=model, explainers=[Gradient()], scores=drawn, inputs=x[:64], controls=False, companions=False))
     for precision in precisions:
-        for name, label in cases(given.only, given.explainers.split(",")):
+        for name, label in cases(given.only, [one for one in given.explainers.split(",") if one in explainers(given.network)]):
             CONSOLE.print(f"{given.network} {measure(model, x, name, label, precision, floors, given)}", soft_wrap=True)
 
 

