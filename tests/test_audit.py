@@ -247,6 +247,12 @@ def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit
         result.differences("equivariance", between="moons")
     with pytest.raises(SpecError, match="Did you mean 'equivariance'"):
         result.samples("equivarianc")
+    every = result.samples("equivariance")
+    pd.testing.assert_frame_equal(
+        result.samples("equivariance", explainer="gradient"), every[every["explainer"] == "gradient"].reset_index(drop=True)
+    )
+    with pytest.raises(InputError, match="no explainer 'grad'"):
+        result.samples("equivariance", explainer="grad")
 
 
 def test_two_runs_are_compared_by_sample(make_audit: Callable[..., Audit], tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ class Stored:
     def __init__(self, a: list[float], b: list[float]) -> None:
         self.values = {"a": a, "b": b}
 
-    def samples(self, _score: str) -> pd.DataFrame:
-        """One row per explainer and sample."""
-        return pd.DataFrame([{"explainer": e, "sample": n, "value": v} for e, row in self.values.items() for n, v in enumerate(row)])
+    def samples(self, _score: str, explainer: str) -> pd.DataFrame:
+        """One row per sample."""
+        return pd.DataFrame([{"explainer": explainer, "sample": n, "value": v} for n, v in enumerate(self.values[explainer])])
 
 
 def two_seeds() -> Any:

@@ -217,9 +217,16 @@ class Result:
         every = self._of(score)
         return sample_table([one for one in every if not one.pending] or [replace(one, read=lambda: NOTHING) for one in every[:1]])
 
-    def samples(self, score: str) -> pd.DataFrame:
-        """One row per model, explainer and measured sample."""
-        return sample_table(self._of(score))
+    def samples(self, score: str, explainer: str | None = None) -> pd.DataFrame:
+        """One row per model, explainer and measured sample; of one explainer if it is named, and only its values are read then."""
+        every = self._of(score)
+        if explainer is None:
+            return sample_table(every)
+        chosen = [one for one in every if one.explainer == explainer]
+        if not chosen:
+            known = ", ".join(f"'{one}'" for one in dict.fromkeys(str(one.explainer) for one in every))
+            raise InputError(f"The score '{score}' has no explainer '{explainer}'. Known: {known}.")
+        return sample_table(chosen)
 
     def differences(self, score: str, between: str = "explainers", among: Collection[str] | None = None) -> pd.DataFrame:
         """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals.

@@ -17,10 +17,7 @@ Values = NDArray[np.float64]
 
 def over_seeds(results: Sequence[Result], score: str, explainer: str) -> Values:
     """Values (samples, seeds) of an explainer; NaN where undefined."""
-    columns = []
-    for result in results:
-        rows = result.samples(score)
-        columns.append(rows[rows["explainer"] == explainer].set_index("sample")["value"])
+    columns = [result.samples(score, explainer=explainer).set_index("sample")["value"] for result in results]
     return pd.concat(columns, axis=1).sort_index().to_numpy(dtype=np.float64)
 
 
