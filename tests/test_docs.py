@@ -116,6 +116,20 @@ def test_modules_exist(page: Path) -> None:
             found = getattr(found, name)
 
 
+def test_the_architecture_names_every_folder_and_lists_files_in_full() -> None:
+    written = TEXT[ROOT / "docs" / "ARCHITECTURE.md"]
+    source = ROOT / "src" / "veracity"
+    own = [path for path in source.glob("*.py") if path.name != "__init__.py"]
+    folders = [path.parent for path in source.glob("*/__init__.py")]
+    missing = [path.name for path in own + folders if f"`src/veracity/{path.name}{'' if path.suffix else '/'}`" not in written]
+    assert not missing
+    listed = set(re.findall(r"`(\w+/\w+\.py)`", "".join(re.findall(r"^\| (`\w+/\w+\.py`.*?) \|", written, flags=re.M))))
+    described = {path.split("/")[0] for path in listed}
+    assert len(described) > 5
+    there = {f"{path.parent.name}/{path.name}" for folder in described for path in (source / folder).glob("*.py")}
+    assert listed == {path for path in there if not path.endswith("__init__.py")}
+
+
 def importable(name: str) -> bool:
     try:
         import_module(name)
