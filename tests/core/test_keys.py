@@ -115,25 +115,40 @@ for model in models.values():
     for _ in range(3):
         model(X)
 after = {name: fingerprint.of_value(model) for name, model in models.items()}
-print(json.dumps([before, after]))
+print(json.dumps({"code": [before, after]}))
 """
 
 
-def run(place: Path, seed: str) -> dict[str, Any]:
+BOTH = """
+import contextlib, io, json, runpy, sys
+found = {{}}
+for script, argument in {parts}:
+    sys.argv = [script, argument]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        runpy.run_path(script, run_name="__main__")
+    found |= json.loads(said.getvalue().splitlines()[-1])
+print(json.dumps(found))
+"""
+
+
+def run(place: Path, seed: str, *parts: tuple[str, str]) -> dict[str, Any]:
+    """What scripts say, one after the other in one process, since imports take longer than all that they do."""
     paths = [str(TESTS), str(place / "src"), str(place / "site-packages"), *filter(None, sys.path)]
     env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-W", "ignore", "-m", "keyed_models", str(place / "run")]
+    command = [sys.executable, "-W", "ignore", "-c", BOTH.format(parts=parts)]
     found: dict[str, Any] = json.loads(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
     return found
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Two processes: the compiled code comes first in one of them, and last, after much else, in the other."""
     place = tmp_path_factory.mktemp("keys")
-    for name, text in FILES.items():
+    for name, text in {**FILES, "scripts.py": SCRIPTS}.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
-    return [run(place, seed) for seed in ("1", "2")]
+    models, scripts = (str(TESTS / "keyed_models.py"), str(place / "run")), str(place / "scripts.py")
+    return [run(place, "1", (scripts, "first"), models), run(place, "2", models, (scripts, "later"))]
 
 
 @pytest.mark.subprocess
@@ -153,13 +168,7 @@ def test_an_audit_that_is_finished_is_finished_in_the_next_process(runs: list[di
 
 
 @pytest.mark.subprocess
-def test_compiled_and_decorated_code_has_the_same_key_in_every_process_and_after_use(tmp_path: Path) -> None:
-    script = tmp_path / "scripts.py"
-    script.write_text(SCRIPTS)
-    found = []
-    for seed, when in (("1", "first"), ("2", "later")):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-W", "ignore", str(script), when]
-        found += json.loads(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+def test_compiled_and_decorated_code_has_the_same_key_in_every_process_and_after_use(runs: list[dict[str, Any]]) -> None:
+    found = [keys for one in runs for keys in one["code"]]
     assert found[0] == found[1] == found[2] == found[3]
     assert len(set(found[0].values())) == len(found[0]) == 10
