@@ -4,9 +4,8 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -17,24 +16,9 @@ from torch import Tensor
 
 from small import series_inputs, small_net
 from veracity import Audit, Result
+from veracity.cli import main
 from veracity.perturb import CyclicShift
 
-SCRIPT = """
-import sys
-sys.path.insert(0, {here!r})
-if __name__ == "__main__":
-    from test_resume import audit
-    audit(300).run({folder!r}, workers=2)
-"""
-
-
-INTERRUPTIBLE = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests were started in the background
-sys.path.insert(0, {here!r})
-from veracity.cli import main
-main()
-"""
 FILE = """
 data = "test_resume:many"
 explainers = ["gradient", {name = "smooth_grad", draws = 8}, {name = "integrated_gradients", steps = 20}]
@@ -69,17 +53,30 @@ def work(folder: Path) -> None:
     audit().run(folder, progress=False)
 
 
-def start(folder: Path) -> BaseProcess:
-    """Run the audit in a process of its own, forked from a clean one that has imported everything."""
+def work_in_two(folder: Path) -> None:
+    audit(300).run(folder, progress=False, workers=2)
+
+
+def command(folder: Path) -> None:
+    """The command line, which ends this process, in a session of its own with its errors in a file."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests were started in the background
+    for stream, name in ((1, os.devnull), (2, str(folder / "errors"))):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    main(["audit", str(folder / "audit.toml"), "--out", str(folder / "run"), "--workers", "2"])
+
+
+def start(target: Callable[[Path], None], folder: Path) -> BaseProcess:
+    """Run something in a process of its own, forked from a clean one that has imported everything."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["veracity.audit"])
-    process = context.Process(target=work, args=(folder,))
+    process = context.Process(target=target, args=(folder,))
     process.start()
     return process
 
 
 def finish(folder: Path) -> None:
-    process = start(folder)
+    process = start(work, folder)
     process.join()
     assert process.exitcode == 0
 
@@ -92,7 +89,7 @@ def test_killed_at_five_moments_the_same_command_ends_with_the_same_table(tmp_pa
     moments = sorted(random.Random(0).sample(range(1, total), 5))
     seen: dict[str, int] = {}
     for moment in moments:
-        process = start(folder)
+        process = start(work, folder)
         while len(list(folder.glob("cells/*.parquet"))) < moment:
             assert process.is_alive(), "the audit ended before it could be killed"
             time.sleep(0.002)
@@ -110,15 +107,13 @@ def test_killed_at_five_moments_the_same_command_ends_with_the_same_table(tmp_pa
 
 @pytest.mark.subprocess
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
-    script.write_text(SCRIPT.format(here=str(Path(__file__).parent), folder=str(tmp_path / "run")))
-    process = subprocess.Popen([sys.executable, str(script)])
-    while process.poll() is None and not list((tmp_path / "run").glob("cells/*.parquet")):
+    process = start(work_in_two, tmp_path / "run")
+    while process.is_alive() and not list((tmp_path / "run").glob("cells/*.parquet")):
         time.sleep(0.01)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    assert len(children) >= 2
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    children = spawned(process.pid)
+    assert len(children) == 2
+    process.kill()
+    process.join()
     deadline = time.monotonic() + 20
     while any(alive(child) for child in children) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -128,31 +123,30 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
 @pytest.mark.subprocess
 def test_an_interrupted_command_prints_no_traceback_even_while_its_workers_import(tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(FILE)
-    script = INTERRUPTIBLE.format(here=str(Path(__file__).parent))
-    command = [sys.executable, "-c", script, "audit", str(tmp_path / "audit.toml"), "--out", str(tmp_path / "run"), "--workers", "2"]
     for moment in (importing, measuring):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = start(command, tmp_path)
         while not moment(process.pid, tmp_path):
-            assert process.poll() is None, "the audit ended before it could be interrupted"
-            time.sleep(0.002)
+            assert process.is_alive(), "the audit ended before it could be interrupted"
+            time.sleep(0.01)
         children = spawned(process.pid)
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        process.join(60)
+        errors = (tmp_path / "errors").read_text()
         assert "Traceback" not in errors
         assert errors.splitlines()[-1] == "Stopped. Run the same command again to resume."
-        assert process.returncode == 130
+        assert process.exitcode == 130
         assert not [child for child in children if alive(child)]
 
 
-def importing(parent: int, folder: Path) -> bool:
+def importing(parent: int | None, folder: Path) -> bool:
     return any("libtorch" in Path(f"/proc/{child}/maps").read_text() for child in spawned(parent))
 
 
-def measuring(parent: int, folder: Path) -> bool:
+def measuring(parent: int | None, folder: Path) -> bool:
     return bool(list(folder.glob("run/cells/*.parquet")))
 
 
-def spawned(parent: int) -> list[str]:
+def spawned(parent: int | None) -> list[str]:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
