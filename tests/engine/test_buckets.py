@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,14 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.shards import Member, Share
 from veracity.results import Result, joined
 
-s3fs = pytest.importorskip("s3fs")
-moto = pytest.importorskip("moto.server")
-boto3 = pytest.importorskip("boto3")
+MISSING = [name for name in ("s3fs", "moto", "boto3") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
+
+
+def forget_connections() -> None:
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
 
 
 def run(folder: Any, shard: str | None = None, samples: int = 70) -> Result:
@@ -36,17 +43,20 @@ def run(folder: Any, shard: str | None = None, samples: int = 70) -> Result:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
+    import boto3  # here and not above: every process collects the tests, and few run them
+    from moto.server import ThreadedMotoServer
+
     with pytest.MonkeyPatch.context() as patched:
         for name, value in {"ACCESS_KEY_ID": "id", "SECRET_ACCESS_KEY": "key", "DEFAULT_REGION": "us-east-1"}.items():
             patched.setenv(f"AWS_{name}", value)
-        started = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        started = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         started.start()
         address = "http://{}:{}".format(*started.get_host_and_port())
         patched.setenv("AWS_ENDPOINT_URL", address)
-        s3fs.S3FileSystem.clear_instance_cache()
+        forget_connections()
         boto3.client("s3").create_bucket(Bucket="runs")
         yield address
-        s3fs.S3FileSystem.clear_instance_cache()
+        forget_connections()
         started.stop()
 
 
@@ -87,7 +97,7 @@ def test_listings_grow_with_the_cells_and_not_with_their_square(place: str, monk
 
     monkeypatch.setattr(buckets, "listing", counted)
     listed = []
-    for samples in (64, 256):
+    for samples in (64, 192):
         counts.clear()
         result = run(f"{place}{samples}", samples=samples)
         listed.append(counts["requests and entries"] / len(result.manifest["cells"]))
@@ -114,15 +124,20 @@ def test_claims_are_listed_at_once(place: str, monkeypatch: pytest.MonkeyPatch) 
     assert member.owners(keys, known) == {}
 
 
-def work(folder: str) -> None:
-    s3fs.S3FileSystem.clear_instance_cache()
+def work(folder: str, settings: dict[str, str], started: Event) -> None:
+    os.environ.update(settings)
+    started.set()
     run(folder, samples=192)
 
 
 @pytest.mark.subprocess
 def test_a_killed_run_is_resumed_with_nothing_lost_and_a_second_command_is_refused_meanwhile(place: str, tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=work, args=(place,))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["veracity.audit"])
+    started, settings = context.Event(), {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    process = context.Process(target=work, args=(place, settings, started))
     process.start()
+    assert started.wait(120)  # every look at the bucket below takes time from the run
     files = Files(place)
     latest = time.monotonic() + 120
     while len(files.names("cells")) < 2:
@@ -221,17 +236,17 @@ def test_missing_rights_are_said_in_one_sentence(server: str, place: str) -> Non
 def test_a_server_that_cannot_be_reached_is_said_in_one_sentence(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
-    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
+    forget_connections()
     with pytest.raises(StoreError, match=r"^runs/away cannot be reached: Could not connect"):
         run("s3://runs/away")
-    s3fs.S3FileSystem.clear_instance_cache()
+    forget_connections()
 
 
 def test_the_command_line_takes_a_bucket(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "audit.toml"
     file.write_text(
-        f'data = "small:labelled_series"\nexplainers = ["gradient"]\nscores = ["equivariance"]\nout = "{place}"\n'
+        f'data = "small:labelled_series"\nexplainers = ["gradient"]\nscores = ["equivariance"]\ncontrols = false\nout = "{place}"\n'
         'symmetry = {name = "cyclic_shift", axes = [-1]}\n[models.net]\nbuild = "small:small_net"\n'
     )
     assert code("audit", file, "--workers", 1) == 0
