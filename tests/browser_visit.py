@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from playwright.sync_api import ConsoleMessage, Page
 from veracity.app import server as serving
 from veracity.orbits import OrbitEvaluation
 
-ARTEFACTS = Path(__file__).parents[1] / "runs" / "screenshots"
+SCREENSHOTS = os.environ.get("VERACITY_SCREENSHOTS")
+"""The folder for pictures of the interface; without it none are taken, since no test looks at them."""
 PANELS = ("aggregate", "scatter", "individual", "input", "detail")
 
 
@@ -44,8 +46,8 @@ class Visit:
         return [url for url in self.requests if not url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "file:", "data:", "blob:"))]
 
     def picture(self, name: str) -> None:
-        ARTEFACTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
+        if SCREENSHOTS:
+            self.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
 
 
 @contextmanager
