@@ -108,7 +108,7 @@ def hungry_audit(most: int, **settings: Any) -> Audit:
     given: dict[str, Any] = {
         "inputs": series_inputs(5),
         "targets": torch.arange(5) % 3,
-        "explainers": [{"name": "integrated_gradients", "steps": 8}, {"name": "smooth_grad", "draws": 4}, mine],
+        "explainers": [{"name": "integrated_gradients", "steps": 4}, {"name": "smooth_grad", "draws": 2}, mine],
         "symmetry": CyclicShift(axes=(-1,)),
         "scores": ["equivariance", "model_invariance", "mprt", {"name": "faithfulness_correlation", "nr_runs": 5}],
         "walk": MonteCarlo(draws=2),

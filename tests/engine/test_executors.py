@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +128,22 @@ def test_a_worker_that_ignores_its_end_is_killed(tmp_path: Path) -> None:
     there.close()
 
 
+def run_script(script: Path) -> tuple[str, str]:
+    """What a script says on its two streams; it is forked from a clean process that has imported everything, but its workers are not."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["veracity.audit"])
+    process = context.Process(target=as_main, args=(script,))
+    process.start()
+    process.join()
+    return script.with_suffix(".out").read_text(), script.with_suffix(".err").read_text()
+
+
+def as_main(script: Path) -> None:
+    for stream, suffix in ((1, ".out"), (2, ".err")):
+        os.dup2(os.open(script.with_suffix(suffix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    runpy.run_path(str(script), run_name="__main__")
+
+
 def deaf(marker: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Path(marker).touch()
@@ -139,11 +154,11 @@ def deaf(marker: str) -> None:
 def test_a_spawned_worker_that_dies_early_is_replaced_and_one_that_always_does_has_the_last_word(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(here=str(Path(__file__).parents[1]), folder=str(tmp_path)))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["Finished: all 2 cells are measured."]
-    assert done.stderr.count("a warning of the worker's own") == 2
+    said, errors = run_script(script)
+    assert said.splitlines() == ["Finished: all 2 cells are measured."]
+    assert errors.count("a warning of the worker's own") == 2
     end = f"No worker process could start ({FAILED} tries; the last one ended with exit code 1: ValueError: no luck today)"
-    assert end in done.stderr.splitlines()[-1]
+    assert end in errors.splitlines()[-1]
 
 
 SCRIPT = """
@@ -216,6 +231,6 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
         "Audit(models=small_net(), inputs=series_inputs(), explainers=['gradient'], symmetry=CyclicShift(axes=(-1,)), "
         f"scores=['equivariance'], controls=False).run({str(tmp_path / 'run')!r}, workers=2)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert "put the script's code under if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    _, errors = run_script(script)
+    assert "put the script's code under if __name__ == '__main__':" in errors.splitlines()[-1]
     assert not list((tmp_path / "run").glob("failed/*"))

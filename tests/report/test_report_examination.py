@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import veracity
-from veracity.planted import Examination, Verdict
+from veracity.planted import Examination, Verdict, suite
 from veracity.report.examination import draw_over, render_examination
 
 VOID = {"meta", "link", "img", "br", "hr"}
@@ -46,9 +46,12 @@ def constant(model: object, inputs: Tensor, targets: Tensor) -> Tensor:
 
 @cache
 def found() -> Examination:
-    return veracity.examine(
-        {"<script>mine&": constant, "gradient": "gradient"}, modality=("tables", "series", "texts", "graphs"), samples=4
-    )
+    """The first task of four modalities, and those at which the output is flat: an audit for each of all the others takes long."""
+    asked = {"<script>mine&": constant, "gradient": "gradient"}
+    few = {name: tuple(one for one in tasks if one is tasks[0] or one.name == "saturated") for name, tasks in suite.MODALITIES.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suite, "MODALITIES", few)
+        return veracity.examine(asked, modality=("tables", "series", "texts", "graphs"), samples=4)
 
 
 @cache
