@@ -28,6 +28,9 @@ def test_images_and_labels_come_back_padded_and_scaled(tmp_path: Path, monkeypat
     assert torch.equal(x[:, 0, 10:38, 10:38], images / 255.0)
     assert x.sum().item() == pytest.approx((images / 255.0).sum().item(), rel=1e-6)
     assert y.tolist() == [3, 9]
+    few, labels = fashion_mnist("test", padding=10, count=1)
+    assert torch.equal(few, x[:1])
+    assert labels.tolist() == [3]
 
 
 def test_something_else_is_refused(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def setting(name: str) -> dict[str, Any]:
         test, data = ecg("test").some(12), ecg("train").some(500)
         return {"network": ECG["all-cnn"], "inputs": test.inputs, "training": data.training(), "symmetry": CyclicShift(axes=(-1,))}
     if name == "images":
-        (x, _), (x_train, y_train) = fashion_mnist("test", 2), fashion_mnist("train", 2)
+        x, _ = fashion_mnist("test", 2, 6)
         concepts = {concept: set(labels) for concept, labels in CONCEPTS.items()}
         return {
-            "network": FASHION["all-cnn"], "inputs": x[:6], "training": (x_train[:80], y_train[:80]), "concepts": concepts,
+            "network": FASHION["all-cnn"], "inputs": x, "training": fashion_mnist("train", 2, 80), "concepts": concepts,
             "symmetry": CyclicShift(axes=(-2, -1)),
         }  # fmt: skip
     if name == "points":

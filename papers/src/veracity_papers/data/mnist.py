@@ -57,7 +57,10 @@ GARMENTS = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt"
 CONCEPTS = {"top": frozenset({0, 2, 3, 4, 6}), "shoe": frozenset({5, 7, 9})}
 
 
-def fashion_mnist(split: str = "test", padding: int = 10) -> tuple[Tensor, Tensor]:
-    """Images (N, 1, 28 + 2 padding, 28 + 2 padding) in [0, 1] and labels (N,); split is "train" or "test"."""
-    images, labels = read("fashion_mnist", split, FASHION_ORIGIN)
+def fashion_mnist(split: str = "test", padding: int = 10, count: int | None = None) -> tuple[Tensor, Tensor]:
+    """The first `count` images (N, 1, 28 + 2 padding, 28 + 2 padding) in [0, 1] and labels (N,); split is "train" or "test".
+
+    All 60,000 training images with their padding are 550 MB: ask only for as many as you need.
+    """
+    images, labels = (part[:count] for part in read("fashion_mnist", split, FASHION_ORIGIN))
     return pad(images[:, None].float() / 255.0, (padding,) * 4), labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -78,8 +79,9 @@ def table_audit(name: str, scale: Scale) -> Audit:
     """The audit of the networks over one table; without grids there is no Grad-CAM."""
     read, models = DATA[name]
     rows = read("test").labelled.some(ROWS[scale])
-    draws, sigma = 2 if scale is Scale.SMOKE else 5, SIGMA[scale]
-    scores: dict[str, Score] = {"gef": GEF(draws=draws, sigma=sigma), "gef_public": PublicGEF(draws=draws, sigma=sigma)}
+    draws, segments = (2, 2) if scale is Scale.SMOKE else (5, 5)
+    path: dict[str, Any] = {"draws": draws, "segments": segments, "sigma": SIGMA[scale]}
+    scores: dict[str, Score] = {"gef": GEF(**path), "gef_public": PublicGEF(**path)}
     chosen = models[:1] if scale is Scale.SMOKE else models
     return Audit(
         title=f"Do explanations of networks over {name.capitalize()} change as much as the networks do?",

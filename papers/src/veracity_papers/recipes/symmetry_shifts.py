@@ -92,7 +92,7 @@ def symmetry_sensitivity(folder: Path, scale: Scale) -> Audit:
     )
 
 
-GARMENTS = {Scale.SMOKE: (1, 2, 60), Scale.SMALL: (24, 8, 500), Scale.PAPER: (500, None, 2000)}
+GARMENTS = {Scale.SMOKE: (1, 2, 30), Scale.SMALL: (24, 8, 500), Scale.PAPER: (500, None, 2000)}
 
 
 @recipe("symmetry-fashion-mnist", reference=f"{PAPER}, Figures 3 and 5, Tables 9 and 10")
@@ -103,8 +103,8 @@ def symmetry_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     passes per map). Paper: 500 images, all shifts, everything; for a GPU.
     """
     samples, draws, examples = GARMENTS[scale]
-    x, y = fashion_mnist("test", PADDING)
-    x_train, y_train = (part[:examples] for part in fashion_mnist("train", PADDING))
+    x, y = fashion_mnist("test", PADDING, samples)
+    x_train, y_train = fashion_mnist("train", PADDING, examples)
     small = ("input_x_gradient", "deep_lift", "integrated_gradients", "grad_cam", "gradient_shap", "gradient_shap-data")
     perturbing = ("feature_ablation", "occlusion", "feature_permutation")
     return symmetry_audit(
@@ -112,8 +112,8 @@ def symmetry_fashion_mnist(folder: Path, scale: Scale) -> Audit:
         scale,
         "Do explanations of clothing classifiers follow a shifted image?",
         networks=FASHION if scale is not Scale.SMOKE else {"all-cnn": FASHION["all-cnn"]},
-        inputs=x[:samples],
-        targets=y[:samples],
+        inputs=x,
+        targets=y,
         features=feature_methods(scale, ("gradient",), small, perturbing, others=x_train[:50]),
         training=(x_train, y_train),
         concepts={name: set(labels) for name, labels in CONCEPTS.items()},

@@ -25,12 +25,15 @@ from veracity_papers.zoo.transformers import SmallDistilBert, load_images, load_
 
 @dataclass(frozen=True)
 class Effort:
-    """How many samples are explained, how carefully, and on how many texts networks are trained again, in how many folds."""
+    """How many samples are explained, of at most how many words, how carefully, and on how many texts networks are trained again, in how
+    many folds."""
 
     samples: int
+    longest: int = 30
     steps: int = 20
     coalitions: int = 200
     subsets: int = 100
+    draws: int = 5
     learnt: int = 0
     folds: int = 0
     trainer: SmallDistilBert | None = None
@@ -38,7 +41,7 @@ class Effort:
 
 TINY = SmallDistilBert(width=16, layers=1, heads=2, epochs=8, batch=16, rate=5e-3, validation=0.0)
 EFFORTS = {
-    Scale.SMOKE: Effort(4, steps=4, coalitions=100, subsets=10, learnt=60, folds=2, trainer=TINY),
+    Scale.SMOKE: Effort(4, longest=12, steps=2, coalitions=24, subsets=10, draws=2, learnt=60, folds=2, trainer=TINY),
     Scale.SMALL: Effort(
         16,
         steps=10,
@@ -57,8 +60,8 @@ def text_sst2(folder: Path, scale: Scale) -> Audit:
     """Integrated gradients, gradient x input, attention rollout and SHAP over the words of film reviews, on a small DistilBERT.
 
     Every word has a gate at its embedding. Scores: faithfulness, robustness to noise on word vectors, Fast-GEF, and MeGe of a network
-    of the same kind that is trained again without each fold. Smoke: 4 sentences, a network of width 16. Small: 16 sentences, 3 folds of
-    900. Paper: 250 sentences, 5 folds of 60,000 (a GPU helps).
+    of the same kind that is trained again without each fold. Smoke: 4 sentences of up to 12 words, a network of width 16. Small: 16
+    sentences, 3 folds of 900. Paper: 250 sentences, 5 folds of 60,000 (a GPU helps).
     """
     return text_audit("text-sst2", "Which explanations of film reviews can be trusted?", sst2, scale)
 
@@ -73,8 +76,8 @@ def text_audit(name: str, title: str, load: Callable[[str], tuple[list[str], Ten
     """An audit of the stored network, and of networks that are trained again without each fold of the training texts."""
     effort, data = EFFORTS[scale], load.__name__
     model, tokenizer = load_text(data)
-    test, truth = balanced(load("test"), effort.samples)
-    learnt, labels = balanced(load("train"), effort.learnt)
+    test, truth = balanced(load("test"), effort.samples, longest=effort.longest)
+    learnt, labels = balanced(load("train"), effort.learnt, longest=effort.longest)
     both, every = TextInputs([*test, *learnt], tokenizer, unit="word"), torch.cat((truth, labels))
     folds = dealt_folds(every, effort.folds)
     place = torch.arange(len(test))
@@ -93,8 +96,8 @@ def text_audit(name: str, title: str, load: Callable[[str], tuple[list[str], Ten
         scores={
             "faithfulness_correlation": FaithfulnessCorrelation(nr_runs=effort.subsets),
             "deletion": "deletion",
-            "embedding_sensitivity": MaxSensitivity(space=EmbeddingNoise(sigma=0.1), walk=MonteCarlo(draws=5)),
-            "fast_gef": FastGEF(sigma=0.5, draws=2 if scale is Scale.SMOKE else 5),
+            "embedding_sensitivity": MaxSensitivity(space=EmbeddingNoise(sigma=0.1), walk=MonteCarlo(draws=effort.draws)),
+            "fast_gef": FastGEF(sigma=0.5, draws=effort.draws),
             "mege": "mege",
         },
         about={"recipe": name, "scale": scale.value, "trained_on": len(learnt)},
