@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import typer
@@ -47,6 +48,12 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
+@cache
+def command_line() -> Any:
+    """All commands with their options, which are read off the signatures once: it takes 10 ms, and `main` may be called again."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     errors = Console(stderr=True, soft_wrap=True)
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.simplefilter("always", Note)
         warnings.showwarning = lambda message, category, *rest: tell(errors, message, category)
         try:
-            app(args=None if arguments is None else list(arguments))
+            command_line()(args=None if arguments is None else list(arguments))
         except VeracityError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
             sys.exit(2)
