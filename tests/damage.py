@@ -30,7 +30,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parent))
 
 from orbit_small import digits_like
-from small import labelled_series, small_net
+from small import labelled_series
 from veracity import Audit, CrossTrained, OrbitResult, Result
 from veracity.core.errors import Note, VeracityError
 from veracity.core.measures import Direction
@@ -84,7 +84,7 @@ def audit() -> Audit:
     """Scores with pictures of the worst pairs, calibrated paths and learnt concepts; one score fails."""
     x, y = labelled_series()
     return Audit(
-        models={"net": small_net()},
+        models={"net": initialised(network, seed=0)},
         inputs=x,
         targets=y,
         explainers={"gradient": "gradient", "cav": {"name": "cav", "layer": "2"}},

@@ -46,6 +46,13 @@ def test_what_is_undefined_is_left_out() -> None:
     assert np.isnan(correlations(values[:2], TRUTH[:2])[0])
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer resamples: what is asked of these intervals does not depend on their number."""
+    monkeypatch.setattr("benchmarks.metric_truth.RESAMPLES", 200)
+
+
+@pytest.mark.usefixtures("few")
 def test_the_interval_holds_the_value_and_has_no_width_without_noise() -> None:
     clear = Ranked("m", "t", TRUTH, np.repeat(TRUTH.mean(1, keepdims=True), 2, axis=1))
     assert bootstrap([clear]) == (pytest.approx(1.0), pytest.approx(1.0))
@@ -56,6 +63,7 @@ def test_the_interval_holds_the_value_and_has_no_width_without_noise() -> None:
     assert (low, high) == bootstrap(rows)
 
 
+@pytest.mark.usefixtures("few")
 def test_seeds_of_a_task_count_together() -> None:
     same = [Ranked("m", "a", TRUTH, TRUTH, seed) for seed in range(3)]
     other = Ranked("m", "b", -TRUTH, TRUTH)
