@@ -103,15 +103,48 @@ def test_a_case_among_the_audited_ones(card: Card, folder: Path) -> None:
     assert card.case(x[bad]).sample == card.case(x[bad : bad + 1]).sample == bad
     assert str(load(folder).case(bad)) == str(case)
     assert "<table>" in case._repr_html_()
-    assert percentile(np.array([3.0, 1.0, 2.0, np.nan]), 0) == pytest.approx(100 * 2.5 / 3)
+    assert percentile(np.array([3.0, 1.0, 2.0, np.nan]), 3.0) == pytest.approx(100 * 2.5 / 3)
 
 
 @pytest.mark.parametrize(
-    ("which", "said"), [(99, "Sample 99 is not one of the 48"), ("a", "A case is the number"), (torch.zeros(16), "none of the 48 samples")]
+    ("which", "said"),
+    [
+        (99, "Sample 99 is not one of the 48"),
+        (-1, "Samples are counted from 0"),
+        ("a", "A case is the number"),
+        (torch.zeros(3, 16), "A case is one sample, and this is 3"),
+        (torch.zeros(5), r"The case has the shape \(5,\), and one of this card has \(16,\) or \(1, 16\)"),
+        (torch.zeros(16, dtype=torch.long), "The case holds int64"),
+        (torch.full((16,), torch.nan), "not finite"),
+    ],
 )
-def test_a_case_that_was_not_audited(card: Card, which: Any, said: str) -> None:
+def test_what_is_no_case(card: Card, which: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         card.case(which)
+
+
+def test_a_new_case(card: Card, folder: Path) -> None:
+    x, _ = labelled(SIZE)
+    bad = side(x).index("left")
+    near = x[bad] * (1 + 1e-6)
+    new, old = card.case(near), card.case(bad)
+    assert new.sample is None
+    assert str(new).startswith("A new case among 48 audited cases\nThe model predicts class ")
+    values = [one.table().set_index(["explainer", "check"]) for one in (new, old)]
+    for name in ("exact", "half"):  # the same copies of the model, so that nothing is drawn anew
+        assert values[0].loc[(name, "random weights"), "value"] == pytest.approx(values[1].loc[(name, "random weights"), "value"], abs=1e-3)
+    known = values[0].dropna()
+    assert len(known) > 10
+    assert (known["percentile_low"] <= known["percentile"]).all()
+    assert (known["percentile"] <= known["percentile_high"]).all()
+    assert torch.allclose(new.maps["half"], edges(linear_model(), x[bad : bad + 1], torch.zeros(1))[0], atol=1e-4)
+    with pytest.raises(InputError, match="This is not the model 'model'"):
+        card.case(near, model=linear_model(1))
+    read = load(folder)
+    with pytest.raises(InputError, match=r"pass it, as in card.case\(x, model=net\)"):
+        read.case(near)
+    with pytest.raises(InputError, match="No explainer of this card can be made from its folder"):
+        read.case(near, model=linear_model())
 
 
 def test_units_reuse_all_values_of_an_audit(tmp_path: Path) -> None:

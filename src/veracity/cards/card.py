@@ -17,6 +17,7 @@ from veracity.audit import Audit
 from veracity.cards.case import cases_of, print_of, save_cases
 from veracity.cards.checks import MAPS, SCAN, SEARCH, TRAINING
 from veracity.cards.collect import collect
+from veracity.cards.new_case import CasePlan
 from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, plan, seconds_of
 from veracity.cards.racing import Race, looks
 from veracity.cards.result import Card
@@ -102,12 +103,16 @@ class CardStudy:
         with study(store, Kind.CARD, parts, **about) as kept, quietly():
             early = self.racing and not chosen.audit.subgroups  # whose words need all samples
             race = Race(list(chosen.audit.explainers), len(chosen.rows), self.audit.confidence, early=early)
-            reading = Runs(chosen, self.title, folder, how).measure(crossed, self.audit, race)
+            runs = Runs(chosen, self.title, folder, how)
+            reading = runs.measure(crossed, self.audit, race)
             told = self.about(chosen, reading.results[MAPS])
             record, judged = collect(reading, race.explainers, confidence=race.confidences[-1], about=told, race=race)
-            cases = cases_of(judged, chosen.rows[: reading.samples].tolist(), prints_of(chosen.audit.data)[: reading.samples])
+            titles = {part: words for part, (words, _) in reading.symmetries.items()}
+            rows, prints = chosen.rows[: reading.samples].tolist(), prints_of(chosen.audit.data)[: reading.samples]
+            cases = cases_of(judged, rows, prints, reading.units, titles)
             save_cases(store, cases)
-            found = Card(record, cases, title=self.title, path=store.root, confidence=self.audit.confidence)
+            measures = CasePlan.of(runs.audits, reading.results, reading.symmetries)
+            found = Card(record, cases, measures, title=self.title, path=store.root, confidence=self.audit.confidence)
             kept.conclude(found.findings())
         return found
 

@@ -2,7 +2,8 @@
 
 The value of a case is in the unit of the card: line + (gap - line room) / mean room, whose mean over cases is the value of the check. A
 case is weak on a check if its value lies below the line and in the lowest tenth of the audited cases. How many audited cases are weak on
-some check is said beside it, since with many checks some cases are.
+some check is said beside it, since with many checks some cases are. The percentile of a case has a 95 % interval, for other audited cases
+from the same population; the random draws behind the value of the case itself are not in it.
 """
 
 from __future__ import annotations
@@ -10,24 +11,25 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 from torch import Tensor
 
 from veracity.cards.checks import TRAINING, Evidence
 from veracity.cards.record import CardRecord
 from veracity.core.errors import InputError, StoreError
-from veracity.core.settings import short_repr
-from veracity.core.wording import count, number
+from veracity.core.wording import count, interval, number
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count, Part, check
 from veracity.engine.store.records import LARGEST, sealed, unsealed
-from veracity.statistics.intervals import Array
+from veracity.statistics.intervals import Array, mean_interval, unseen_share
+from veracity.statistics.units import Codes, independent
 
 if TYPE_CHECKING:
     from veracity.cards.collect import Judged
@@ -40,7 +42,7 @@ NAMED = 5
 
 
 class CaseValues(Part):
-    """The values of all audited cases by one check of an explainer; null where undefined."""
+    """The values of all audited cases by one check of an explainer, null where undefined; the part of the folder, and the mean room."""
 
     explainer: str
     question: str
@@ -48,19 +50,25 @@ class CaseValues(Part):
     title: str
     line: float
     values: list[float | None]
+    part: str = ""
+    room: float | None = None
 
 
 class Cases(Part):
-    """The audited cases: their places in the data, the hashes of their inputs, and their values."""
+    """The audited cases: their places in the data, the hashes of their inputs, the units that they belong to, and their values."""
 
     samples: list[Count]
     prints: list[str]
     rows: list[CaseValues]
+    units: list[Count] | None = None
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a case lies by one check: its value, and which per cent of the audited cases lie below it (half of those that are equal)."""
+    """Where a case lies by one check: its value, and which per cent of the audited cases lie below it (half of those that are equal).
+
+    `low` and `high` are the ends of the percentile's interval.
+    """
 
     explainer: str
     question: str
@@ -70,48 +78,69 @@ class Place:
     line: float
     mean: float
     weak: bool
+    low: float = math.nan
+    high: float = math.nan
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case: its places, and a sentence about each explainer."""
+    """One case: its places, and a sentence about each explainer.
 
-    sample: int
+    Of a new one, which has no number, `maps` are its explanations by explainer, `prediction` says what the model predicts, and `notes` say
+    what was not measured.
+    """
+
+    sample: int | None
     audited: int
     places: tuple[Place, ...]
     said: Mapping[str, str]
+    prediction: str = ""
+    maps: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
 
     def table(self) -> pd.DataFrame:
         """One row per explainer and check."""
-        columns = ["explainer", "question", "check", "value", "percentile", "mean", "line", "weak"]
-        rows = [[one.explainer, one.question, one.title, one.value, one.percentile, one.mean, one.line, one.weak] for one in self.places]
+        columns = ["explainer", "question", "check", "value", "percentile", "percentile_low", "percentile_high", "mean", "line", "weak"]
+        rows = [
+            [one.explainer, one.question, one.title, one.value, one.percentile, one.low, one.high, one.mean, one.line, one.weak]
+            for one in self.places
+        ]
         return pd.DataFrame(rows, columns=columns)
 
     @property
     def head(self) -> str:
         """What the case is."""
-        return f"Sample {self.sample} among {self.audited} audited cases"
+        return f"{'A new case' if self.sample is None else f'Sample {self.sample}'} among {self.audited} audited cases"
 
     def __str__(self) -> str:
         table = self.table().to_string(index=False, float_format="{:.2f}".format, na_rep="undefined")
-        return "\n".join([self.head, "", *(f"{name}: {text}" for name, text in self.said.items()), "", table])
+        told = [*([self.prediction] if self.prediction else []), "", *(f"{name}: {text}" for name, text in self.said.items())]
+        return "\n".join([self.head, *told, *self.notes, "", table])
 
     def _repr_html_(self) -> str:
         """Sentences and a table, for a notebook."""
         said = "".join(f"<li><b>{escape(name)}</b>: {escape(text)}</li>" for name, text in self.said.items())
         cells = "".join(
             f"<tr><td>{escape(one.explainer)}</td><td>{escape(one.title)}</td><td>{number(one.value, 2)}</td>"
-            f"<td>{number(one.percentile, 0)}</td><td>{number(one.mean, 2)}</td><td>{number(one.line, 2)}</td></tr>"
+            f"<td>{number(one.percentile, 0)}</td><td>{interval(one.low, one.high, 0)}</td>"
+            f"<td>{number(one.mean, 2)}</td><td>{number(one.line, 2)}</td></tr>"
             for one in self.places
         )
-        head = "".join(f"<th>{name}</th>" for name in ("Explainer", "Check", "Value", "Percentile", "Mean", "Line"))
-        return f"<h4>{escape(self.head)}</h4><ul>{said}</ul><table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+        head = "".join(f"<th>{name}</th>" for name in ("Explainer", "Check", "Value", "Percentile", "95 %", "Mean", "Line"))
+        told = "".join(f"<p>{escape(text)}</p>" for text in (self.prediction, *self.notes) if text)
+        return f"<h4>{escape(self.head)}</h4>{told}<ul>{said}</ul><table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
 
 
-def cases_of(judged: Iterable[Judged], samples: Sequence[int], prints: Sequence[str]) -> Cases:
+def cases_of(
+    judged: Iterable[Judged],
+    samples: Sequence[int],
+    prints: Sequence[str],
+    units: Codes | None = None,
+    titles: Mapping[str, str] | None = None,
+) -> Cases:
     """The values of every case, from the evidence of a card; what is one number for all cases is left out.
 
-    An explainer that a race stopped has values of the first samples alone.
+    An explainer that a race stopped has values of the first samples alone. `titles` name what a part of the folder is about.
     """
     rows, nothing = [], np.full(len(samples), np.nan)
     for one in judged:
@@ -119,28 +148,36 @@ def cases_of(judged: Iterable[Judged], samples: Sequence[int], prints: Sequence[
             for (asked, part), evidence in found.items():
                 if not isinstance(evidence, Evidence) or evidence.gap is None or evidence.room is None or part == TRAINING:
                     continue
-                values = case_values(evidence.gap, evidence.room, asked.line)
+                size = mean_room(evidence.gap, evidence.room)
+                values = case_values(evidence.gap, evidence.room, asked.line, size)
                 padded = np.concatenate([values, nothing[len(values) :]])
                 listed = [None if not math.isfinite(value) else float(f"{value:.4g}") for value in padded.tolist()]
                 about: dict[str, Any] = {
                     "explainer": one.name,
                     "question": question,
                     "check": asked.key,
-                    "title": asked.title,
+                    "title": (titles or {}).get(part, asked.title),
                     "line": asked.line,
+                    "part": part,
+                    "room": size if size > 0 else None,
                 }
                 rows.append(CaseValues(**about, values=listed))
-    return Cases(samples=list(samples), prints=list(prints), rows=rows)
+    codes = None if units is None else [int(one) for one in units]
+    return Cases(samples=list(samples), prints=list(prints), rows=rows, units=codes)
 
 
-def case_values(gap: Array, room: Array, line: float) -> Array:
-    """line + (gap - line room) / mean room of every case.
+def mean_room(gap: Array, room: Array) -> float:
+    """The mean room over the cases that have a value; NaN without any."""
+    known = np.isfinite(gap) & np.isfinite(room)
+    return float(room[known].mean()) if known.any() else math.nan
 
-    >>> case_values(np.array([0.2, 0.4]), np.array([1.0, 1.0]), 0.1).round(3).tolist()
+
+def case_values(gap: Array, room: Array, line: float, size: float) -> Array:
+    """line + (gap - line room) / mean room of every case, whose mean room over the audited cases is the `size`.
+
+    >>> case_values(np.array([0.2, 0.4]), np.array([1.0, 1.0]), 0.1, 1.0).round(3).tolist()
     [0.2, 0.4]
     """
-    known = np.isfinite(gap) & np.isfinite(room)
-    size = float(room[known].mean()) if known.any() else math.nan
     return np.asarray(line + (gap - line * room) / size) if size > 0 else np.full(len(gap), np.nan)
 
 
@@ -161,7 +198,8 @@ def read_cases(path: str) -> Cases:
         found = unsealed(store.files.read(CASES, LARGEST))
         check(Cases, found)
         cases = Cases.model_validate(found)
-        if any(len(row.values) != len(cases.samples) for row in cases.rows) or len(cases.prints) not in (0, len(cases.samples)):
+        lengths = {len(cases.samples), *(len(row.values) for row in cases.rows), *([] if cases.units is None else [len(cases.units)])}
+        if len(lengths) > 1 or len(cases.prints) not in (0, len(cases.samples)):
             raise ValueError("its lists differ in length")
     except (ValueError, OSError) as error:
         raise StoreError(f"{store.files.path(CASES)} is damaged ({error}): run the same command again, which writes it anew.") from error
@@ -178,53 +216,77 @@ def print_of(sample: Any) -> str:
     return hashlib.blake2b(repr(values.shape).encode() + values.tobytes(), digest_size=12).hexdigest()
 
 
-def find(cases: Cases, which: Any) -> int:
-    """The place among the audited cases of a sample: by its number in the data, or by its input."""
+def find(cases: Cases, which: Any) -> int | None:
+    """The place among the audited cases of a sample: by its number in the data, or by its input; None of an input that is new."""
     known, total = {sample: place for place, sample in enumerate(cases.samples)}, count(len(cases.samples), "sample")
     if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
+        if which < 0:
+            raise InputError(f"Samples are counted from 0, so that there is no sample {which}: give its number from the start of the data.")
         if int(which) not in known:
             some = ", ".join(map(str, sorted(known)[:NAMED]))
             raise InputError(
-                f"Sample {which} is not one of the {total} that this card measured, such as {some}: give one of these, a larger budget, or "
-                "samples=... to measure all."
+                f"Sample {which} is not one of the {total} that this card measured, such as {some}: give one of these, a larger budget, "
+                f"samples=... to measure all, or the input itself, as in card.case(x[{which}])."
             )
         return known[int(which)]
-    if not isinstance(which, (Tensor, np.ndarray)):
-        raise InputError(f"A case is the number of a sample, or its input as a tensor or an array, not {short_repr(which)}.")
-    for one in (which, which[0] if which.ndim and len(which) == 1 else which):
-        if (found := print_of(one)) in cases.prints:
-            return cases.prints.index(found)
-    raise InputError(
-        f"This input is none of the {total} that this card measured: give the number of one of them, or make a card of data that hold it."
+    if isinstance(which, (Tensor, np.ndarray)):
+        for one in (which, which[0] if which.ndim and len(which) == 1 else which):
+            if (found := print_of(one)) in cases.prints:
+                return cases.prints.index(found)
+    return None
+
+
+def audited_case(record: CardRecord, cases: Cases, place: int) -> Case:
+    """One of the audited cases."""
+    sizes = stopped_sizes(record)
+    rows = [row for row in cases.rows if place < sizes.get(row.explainer, len(cases.samples))]
+    places = [place_of(row, values_of(row)[place], cases, own=True) for row in rows]
+    unmeasured = {name: f"not measured for this case, because it stopped after {count(n, 'sample')}." for name, n in sizes.items()}
+    said = sentences(record, cases, places, {name: why for name, why in unmeasured.items() if place >= sizes[name]})
+    return Case(cases.samples[place], len(cases.samples), tuple(places), said)
+
+
+def stopped_sizes(record: CardRecord) -> dict[str, int]:
+    """How many samples each explainer has that a race stopped."""
+    return {one.name: one.stopped.samples for one in record.explainers if one.stopped is not None}
+
+
+def values_of(row: CaseValues) -> Array:
+    """The values of all audited cases, NaN where undefined."""
+    return np.array([math.nan if value is None else value for value in row.values])
+
+
+def place_of(row: CaseValues, value: float, cases: Cases, *, own: bool) -> Place:
+    """Where a value lies among those of the audited cases, whether it is one of its `own` or that of a new case."""
+    values = values_of(row)
+    known = values[np.isfinite(values)]
+    least = np.searchsorted(np.sort(known), value, side="right") + (not own)
+    weak = math.isfinite(value) and value < row.line and bool(least <= LOWEST * (len(known) + (not own)))
+    units = None if cases.units is None else np.array(cases.units)
+    low, high = percentile_ends(values, value, units)
+    mean = float(known.mean()) if len(known) else math.nan
+    return Place(
+        row.explainer, row.question, row.title, float(value), percentile(values, value), row.line, mean, weak=weak, low=low, high=high
     )
 
 
-def case(record: CardRecord, cases: Cases, which: Any) -> Case:
-    """One case among the audited ones."""
-    place = find(cases, which)
-    sizes = {one.name: one.stopped.samples for one in record.explainers if one.stopped is not None}
-    places, weak_by = [], dict[str, NDArray[np.bool_]]()
+def sentences(record: CardRecord, cases: Cases, places: Sequence[Place], unmeasured: Mapping[str, str]) -> dict[str, str]:
+    """A sentence about each explainer, of which some were not measured for this case."""
+    weak_by, sizes, said = dict[str, NDArray[np.bool_]](), stopped_sizes(record), dict[str, str]()
     for row in cases.rows:
-        values = np.array([math.nan if value is None else value for value in row.values])
-        weak = weak_cases(values, row.line)
-        weak_by[row.explainer] = weak_by.get(row.explainer, np.zeros(len(values), dtype=np.bool_)) | weak
-        if place >= sizes.get(row.explainer, len(values)):
-            continue
-        known = values[np.isfinite(values)]
-        mean = float(known.mean()) if len(known) else math.nan
-        about = (row.explainer, row.question, row.title, float(values[place]), percentile(values, place), row.line, mean)
-        places.append(Place(*about, weak=bool(weak[place])))
-    said = {}
+        weak_by[row.explainer] = weak_by.get(row.explainer, np.zeros(len(cases.samples), dtype=np.bool_)) | weak_cases(
+            values_of(row), row.line
+        )
     for one in (one for one in record.explainers if not one.control):
+        if one.name in unmeasured and not one.out:
+            said[one.name] = unmeasured[one.name]
+            continue
         short = [answer.question for answer in one.answers if answer.word == "falls short"]
         mine, audited = [where for where in places if where.explainer == one.name], sizes.get(one.name, len(cases.samples))
-        if place >= audited and not one.out:
-            said[one.name] = f"not measured for this case, because it stopped after {count(audited, 'sample')}."
-            continue
         text = sentence(mine, int(weak_by[one.name].sum()) if mine else 0, audited, short, one.out)
         unproven = " Nobody can tell yet whether it depends on the model." if one.answers[0].word == "cannot tell yet" else ""
         said[one.name] = text + unproven
-    return Case(cases.samples[place], len(cases.samples), tuple(places), said)
+    return said
 
 
 TENTH = 10
@@ -242,14 +304,45 @@ def weak_cases(values: Array, line: float) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(values) & (values < line) & (np.searchsorted(known, values, side="right") <= most))
 
 
-def percentile(values: Array, place: int) -> float:
-    """Which per cent of the cases lie below one, half of those that are equal counted; NaN if it is undefined.
+def percentile(values: Array, own: float) -> float:
+    """Which per cent of the cases lie below a value, half of those that are equal counted; NaN if it is undefined.
 
-    >>> percentile(np.array([1.0, 2.0, 3.0, np.nan]), 1), percentile(np.ones(4), 0)
+    >>> percentile(np.array([1.0, 2.0, 3.0, np.nan]), 2.0), percentile(np.ones(4), 1.0)
     (50.0, 50.0)
     """
-    known, own = values[np.isfinite(values)], values[place]
-    return float(100.0 * ((known < own).sum() + 0.5 * (known == own).sum()) / len(known)) if math.isfinite(own) else math.nan
+    known = values[np.isfinite(values)]
+    return float(100.0 * ((known < own).sum() + 0.5 * (known == own).sum()) / len(known)) if math.isfinite(own) and len(known) else math.nan
+
+
+def percentile_ends(values: Array, own: float, units: Codes | None = None) -> tuple[float, float]:
+    """The 95 % interval of the percentile: exact for independent cases (Clopper and Pearson), over `units` if cases belong to some.
+
+    The lower end counts the cases below the value, the upper one those that are equal, too.
+
+    >>> [round(end, 1) for end in percentile_ends(np.arange(20.0), -1.0)], [round(end, 1) for end in percentile_ends(np.arange(20.0), 9.5)]
+    ([0.0, 16.8], [27.2, 72.8])
+    """
+    known = np.isfinite(values)
+    n = int(known.sum())
+    if not math.isfinite(own) or n == 0:
+        return math.nan, math.nan
+    below, upto = (np.where(known, found, np.nan) for found in (values < own, values <= own))
+    if units is not None:
+        size = independent(known, units)
+        ends = mean_interval(below, units=units).low, mean_interval(upto, units=units).high
+        unseen = unseen_share(size) if size else 1.0
+        low = 1.0 - unseen if below[known].all() else ends[0] if below[known].any() else 0.0
+        high = unseen if not upto[known].any() else 1.0 if upto[known].all() else ends[1]
+        return 100.0 * max(0.0, low if math.isfinite(low) else 0.0), 100.0 * min(1.0, high if math.isfinite(high) else 1.0)
+    less, most = int(below[known].sum()), int(upto[known].sum())
+    low = float(betaincinv(less, n - less + 1, 0.025)) if less else 0.0
+    high = float(betaincinv(most + 1, n - most, 0.975)) if most < n else 1.0
+    return 100.0 * low, 100.0 * high
+
+
+def reach(one: Place) -> str:
+    """The interval of how many cases lie above, as a remark; "" without one."""
+    return f" ({100 - one.high:.0f} to {100 - one.low:.0f} %)" if math.isfinite(one.low) else ""
 
 
 def sentence(places: Sequence[Place], weak: int, audited: int, short: Sequence[str], out: bool) -> str:
@@ -268,7 +361,7 @@ def sentence(places: Sequence[Place], weak: int, audited: int, short: Sequence[s
         return "nothing was measured for this case alone."
     low = [
         f"by {one.title} it gets {number(one.value, 2)}, below the line of {number(one.line, 2)} and lower than "
-        f"{100 - one.percentile:.0f} % of cases"
+        f"{100 - one.percentile:.0f} % of cases{reach(one)}"
         for one in places
         if one.weak
     ]

@@ -124,7 +124,7 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
     seconds, size = seconds_of(budget), audit.data.size()
     if size < FEWEST:
         raise InputError(f"A card needs at least {FEWEST} samples to say anything, not {size}.")
-    order = Draws.of(audit.seed, torch.arange(size)).normal(1, stream="card samples")[:, 0].argsort()
+    order = order_of(audit)
     scale = scale_of(audit, order[:SEEN])
     few = on_rows(audit, order[: min(4, size)])
     auto = isinstance(audit.explainers, str) and audit.explainers == AUTO
@@ -155,6 +155,11 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
         searches=searches,
         seconds_to_search=searching,
     )
+
+
+def order_of(audit: Audit) -> Tensor:
+    """The numbers of all samples in the fixed random order in which cards take them."""
+    return Draws.of(audit.seed, torch.arange(audit.data.size())).normal(1, stream="card samples")[:, 0].argsort()
 
 
 def scores_of(scale: float) -> dict[str, Score]:

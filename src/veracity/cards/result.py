@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pandas as pd
 
-from veracity.cards.case import Case, Cases, read_cases
-from veracity.cards.case import case as one_case
+from veracity.cards.case import Case, Cases, audited_case, find, read_cases
 from veracity.cards.claim import Claim
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
 from veracity.core.errors import InputError, unknown
@@ -26,6 +25,7 @@ from veracity.studies.result import StudyResult, gate_rows
 
 if TYPE_CHECKING:
     from veracity.cards.changes import Changes
+    from veracity.cards.new_case import CasePlan
 
 PAGE, JSON, MARKDOWN = "card.html", "card.json", "card.md"
 
@@ -37,6 +37,7 @@ class Card(StudyResult):
     kind: ClassVar[Kind] = Kind.CARD
     record: CardRecord = field(repr=False)
     cases: Cases | None = field(default=None, repr=False)
+    measures: CasePlan | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
@@ -83,9 +84,22 @@ class Card(StudyResult):
 
         return changes(before, self)
 
-    def case(self, sample: Any) -> Case:
-        """One case among the audited ones, by its number in the data or by its input: its percentile by every check, and a sentence."""
-        return one_case(self.record, read_cases(self.path) if self.cases is None else self.cases, sample)
+    def case(self, sample: Any, *, model: Any = None, inputs: Any = None) -> Case:
+        """One case among the audited ones: its percentile by every check, and a sentence about each explainer.
+
+        An audited sample is found by its number in the data, or by its input. Any other input is explained and measured now, for which the
+        model must be at hand: that of a card that was just made is, and a card that was read from a folder needs `model`, and for a table
+        also the `inputs` of the card.
+        """
+        from veracity.cards.new_case import plan_for
+
+        cases = read_cases(self.path) if self.cases is None else self.cases
+        place = find(cases, sample)
+        return (
+            plan_for(self, sample, model, inputs).measure(self.record, cases, sample)
+            if place is None
+            else audited_case(self.record, cases, place)
+        )
 
     def answers(self, by: str | None = None) -> list[tuple[dict[str, str], AnswerRecord]]:
         """Every answer with the explainer that it is about; with `by`, those of the subgroups by this name."""

@@ -49,6 +49,7 @@ class Runs:
     results: dict[str, Result] = field(default_factory=dict)
     missing: dict[str, Standing] = field(default_factory=dict)
     symmetries: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+    audits: dict[str, Audit] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -60,6 +61,7 @@ class Runs:
         how = dict(self.how)
         if stop is not None:
             how["on"] = Round(where=as_executor(how.get("on"), how.get("workers", 1)), stop=stop, without=tuple(without))
+        self.audits[part] = audit
         self.results[part] = replace(audit, title=f"{self.title}: {about}").run(f"{self.folder}/{part}", **how)
 
     def leave_out(self, part: str, word: Word, why: str) -> None:
