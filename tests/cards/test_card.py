@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,11 +14,13 @@ import veracity
 from linear_cards import contributions, known_card, labelled, linear_model, samples, switched, weights_of
 from small import series_inputs, small_net
 from veracity import Card, CardStudy, CrossTrained
-from veracity.cards import plan
+from veracity.cards import page, plan
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.record import CardRecord
 from veracity.cards.runs import Runs
+from veracity.cards.trust import meta_verdicts
 from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.studies.meta import MetaEvaluation
 from veracity.studies.result import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
@@ -141,10 +144,27 @@ def placed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 def test_a_symmetry_that_the_model_keeps_is_asked() -> None:
     count = 16
     net, x = small_net(), series_inputs(count)
-    card = veracity.card(net, x, net(x).argmax(1), explainers={"gradient": "gradient", "placed": placed}, samples=count, **HERE)
+    named = {"gradient": "gradient", "placed": placed}
+    card = veracity.card(net, x, net(x).argmax(1), explainers=named, samples=count, advise=True, **HERE)
     assert card.word("symmetric", "gradient") == "holds"
     assert card.word("symmetric", "placed") == "falls short"
     assert any("shift" in one.lower() for one in card.record.symmetries)
+    assert card.record.advice
+    (step, *_) = card.record.advice
+    assert (step.explainer, step.gain is not None and step.gain > 0) == ("placed", True)
+    assert f"Change: {step.change.rstrip('.')}. Measured: " in str(card)
+    asked = page.html(card.record.model_copy(update={"advice": None}))
+    assert "placed may be changed so that they follow. To see how, and what that gains: veracity card FILE --advise" in asked
+
+
+def test_what_meta_evaluation_says_of_a_score(tmp_path: Path) -> None:
+    net, explainers = linear_model(), ["gradient", "input_x_gradient"]
+    settings: dict[str, Any] = {"tests": ["mpt"], "iterations": 2, "perturbations": 1, "scores": ["deletion"]}
+    MetaEvaluation(model=net, inputs=samples(6), explainers=explainers, **settings).run(tmp_path / "meta", progress=False)
+    base = load(tmp_path / "meta" / "base").manifest["models"]["model"]["fingerprint"]
+    ((found,), notes) = meta_verdicts(tmp_path, base)
+    assert (found.score, found.test, found.iterations, notes) == ("deletion", "mpt", 2, [])
+    assert meta_verdicts(tmp_path, "other")[1] == ["The meta-evaluation in the folder meta is about another model, so it is not shown."]
 
 
 def test_an_interrupted_card_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

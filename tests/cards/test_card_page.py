@@ -91,7 +91,7 @@ def test_the_page_says_rules_words_and_controls() -> None:
     assert "edge_filter control" in text
     assert "dominated by good" in text
     assert "100 comparisons, each at 99.95 % confidence" in text
-    assert "0.76 for Deletion (0.62 to 0.82)" in text
+    assert "Deletion0.76 (0.62 to 0.82)not run" in text
 
 
 def test_the_order_of_the_page() -> None:
@@ -133,15 +133,16 @@ def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentenc
             -0.5,
             -0.6,
             -0.2,
-            "Here deletion and insertion contradict each other about 9 explainers: "
+            "Here deletion and insertion contradict each other about 9 explainers: rank correlation "
             "\N{MINUS SIGN}0.50 (\N{MINUS SIGN}0.60 to \N{MINUS SIGN}0.20).",
         ),
-        (0.5, 0.1, 0.8, "Here deletion and insertion agree about the order of 9 explainers: 0.50 (0.10 to 0.80)."),
+        (0.5, 0.1, 0.8, "Here deletion and insertion agree about the order of 9 explainers: rank correlation 0.50 (0.10 to 0.80)."),
         (
             0.1,
             -0.3,
             0.4,
-            "Here deletion and insertion do not clearly agree about the order of 9 explainers: 0.10 (\N{MINUS SIGN}0.30 to 0.40).",
+            "Here deletion and insertion do not clearly agree about the order of 9 explainers: "
+            "rank correlation 0.10 (\N{MINUS SIGN}0.30 to 0.40).",
         ),
     ],
 )

@@ -20,8 +20,11 @@ from veracity.cards.collect import collect
 from veracity.cards.new_case import CasePlan
 from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, plan, seconds_of
 from veracity.cards.racing import Race, looks
+from veracity.cards.reading import Reading
+from veracity.cards.remedies import remedies
 from veracity.cards.result import Card
 from veracity.cards.runs import Runs
+from veracity.cards.trust import meta_verdicts
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.graphs import EdgeInputs, GraphInputs, NodeInputs
 from veracity.core.inputs import Inputs, TokenInputs
@@ -48,6 +51,7 @@ class CardStudy:
     budget     about how long it may take on a modest machine, such as "90s", "10m" or a number of seconds
     samples    how many samples to use instead of as many as the budget allows
     racing     whether explainers about which nothing is open get no more samples (see `racing`); without it, all get all samples
+    advise     whether explainers that do not follow a symmetry of the model are changed and measured again (see `studies.advice`)
     """
 
     audit: Audit
@@ -55,6 +59,7 @@ class CardStudy:
     budget: Any = BUDGET
     samples: Count | None = None
     racing: bool = True
+    advise: bool = False
 
     def __post_init__(self) -> None:
         """Check every plain setting."""
@@ -106,6 +111,8 @@ class CardStudy:
             runs = Runs(chosen, self.title, folder, how)
             reading = runs.measure(crossed, self.audit, race)
             told = self.about(chosen, reading.results[MAPS])
+            beside, notes = self.beside(runs, reading)
+            told |= beside | {"notes": [*told["notes"], *notes]}
             record, judged = collect(reading, race.explainers, confidence=race.confidences[-1], about=told, race=race)
             titles = {part: words for part, (words, _) in reading.symmetries.items()}
             rows, prints = chosen.rows[: reading.samples].tolist(), prints_of(chosen.audit.data)[: reading.samples]
@@ -115,6 +122,12 @@ class CardStudy:
             found = Card(record, cases, measures, title=self.title, path=store.root, confidence=self.audit.confidence)
             kept.conclude(found.findings())
         return found
+
+    def beside(self, runs: Runs, reading: Reading) -> tuple[dict[str, Any], list[str]]:
+        """What the record says of a meta-evaluation and of advice, with notes on what could not be said."""
+        meta, notes = meta_verdicts(runs.folder, reading.about["fingerprint"])
+        advice, more = remedies(runs) if self.advise else (None, [])
+        return {"meta": meta, "advice": advice}, [*notes, *more]
 
     @property
     def title(self) -> str:
@@ -180,6 +193,7 @@ def card(
     folder: str | Path | None = None,
     samples: int | None = None,
     racing: bool = True,
+    advise: bool = False,
     name: str = "model",
     workers: int = 1,
     progress: bool = True,
@@ -195,6 +209,7 @@ def card(
     folder      the run folder, which keeps all measurements and the page; the same call with a larger budget goes on there
     samples     how many samples to use instead
     racing      whether explainers about which nothing is open get no more samples; False gives all samples to all
+    advise      whether to change explainers that do not follow a symmetry of the model, and to say what that gains
     settings    further settings of `Audit`, such as units (which samples belong to one patient), by (subgroups), target, seed, title
 
     Without a folder, nothing is kept: save the page with `card.save("here")`.
@@ -202,7 +217,7 @@ def card(
     if own := [key for key in ("scores", "models") if key in settings]:
         raise SpecError(f"A card chooses its own {own[0]}: leave {own[0]}=... out, or measure them with veracity.Audit.")
     audit = Audit(models={name: model}, inputs=inputs, targets=targets, explainers=explainers, **settings)
-    asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples, racing=racing)
+    asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples, racing=racing, advise=advise)
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory(prefix="veracity-")
     with where as root:
         found = asked.run(root, workers=workers, progress=progress)

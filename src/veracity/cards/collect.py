@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,17 +24,13 @@ from veracity.cards.record import (
     GroupExplainer,
     GroupRecord,
     LookRecord,
-    OrderRecord,
     QuestionRecord,
     StopRecord,
-    TruthRecord,
     UseRecord,
 )
+from veracity.cards.trust import orders, planted_truth
 from veracity.core.wording import number, percentage
-from veracity.planted.metric_truth import metric_truth
-from veracity.statistics.correlation import spearman_correlation
 from veracity.statistics.intervals import Array
-from veracity.statistics.resampling import resamplings
 from veracity.studies.result import or_none
 
 if TYPE_CHECKING:
@@ -43,8 +38,6 @@ if TYPE_CHECKING:
 
 Key = tuple[Check, str]
 Found = Mapping[Key, Evidence | Standing]
-FEW_ORDERED = 4
-"""Explainers, below which a rank correlation says nothing."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,7 @@ def collect(
         explainers=[*records, *(record_of(one, reading, control=True, order=None) for one in controls)],
         undominated=[name for name in explainers if name in free],
         uses=[use_record(use, words) for use in USES],
-        orders=list(orders(judged, reading)),
+        orders=list(orders(keyed_gains(judged, reading.samples), reading)),
         truth=planted_truth(about["modality"]),
         notes=[*about["notes"], *twins(judged)],
         units=None if reading.units is None else len(np.unique(reading.units)),
@@ -151,18 +144,6 @@ def collect(
         **{key: value for key, value in about.items() if key not in ("notes", "confidence")},
     )
     return record, judged
-
-
-def planted_truth(modality: str) -> list[TruthRecord]:
-    """How well the witnesses of a question order explainers where the right order is planted, for this kind of data.
-
-    >>> [one.score for one in planted_truth("texts")], planted_truth("points")
-    (['deletion', 'insertion', 'fast_gef'], [])
-    """
-    known = metric_truth().get(modality)
-    scores = [check.score for question in QUESTIONS if question.witnesses for check in question.checks]
-    found = [] if known is None else [one for score in scores if (one := known.find(score)) is not None and math.isfinite(one.rho)]
-    return [TruthRecord(score=one.metric, rho=one.rho, low=one.low, high=one.high) for one in found]
 
 
 def use_record(use: Any, words: Mapping[str, Mapping[str, str]]) -> UseRecord:
@@ -228,25 +209,6 @@ def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains
         return np.stack([np.concatenate([one, nothing[len(one) :]]) for one in found])
 
     return [(key, Gains(rows(key, "gap"), rows(key, "room"))) for key in keys]
-
-
-def orders(judged: Sequence[Judged], reading: Reading) -> Iterator[OrderRecord]:
-    """How alike the checks of question 1 order the explainers here."""
-    samples = reading.samples
-    own = {check.key for check in QUESTIONS[1].checks}
-    checks = [(key, gains) for key, gains in keyed_gains(judged, samples) if key[0].key in own]
-    whole = np.ones((1, samples))
-    for (first, one), (second, other) in combinations(checks, 2):
-        known = int((np.isfinite(one.values(whole)) & np.isfinite(other.values(whole))).sum())
-        rho, low, high = math.nan, math.nan, math.nan
-        if known >= FEW_ORDERED:
-            rho = float(spearman_correlation(one.values(whole), other.values(whole))[0])
-            drawn = np.concatenate([spearman_correlation(one.values(w), other.values(w)) for w in resamplings(samples, reading.units)])
-            drawn = drawn[np.isfinite(drawn)]
-            low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975])) if len(drawn) else (math.nan, math.nan)
-        yield OrderRecord(
-            first=first[0].title, second=second[0].title, rho=or_none(rho), low=or_none(low), high=or_none(high), explainers=known
-        )
 
 
 def twins(judged: Sequence[Judged]) -> list[str]:

@@ -8,7 +8,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from veracity.cards.plan import listed
-from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord
+from veracity.cards.questions import QUESTIONS
+from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord, MetaRecord, OrderRecord, TruthRecord
+from veracity.cards.remedies import advice_sentences
 from veracity.core.wording import count as of
 from veracity.core.wording import number
 from veracity.inputs.units import spoken
@@ -59,6 +61,8 @@ def html(card: CardRecord) -> str:
         race=race(card),
         stop_words=stop_words,
         trust=agreement(card),
+        scores=trusted(card),
+        advice=list(advice_sentences(card)),
         subgroups=subgroup_sentences(card),
         size_of=size_of,
         spoken=spoken,
@@ -112,21 +116,33 @@ def differing(key: tuple[str, str], place: int, told: Mapping[str, AnswerRecord]
     yield f"{key[0]} falls short on question {place} ({SHORT[key[1]]}) for {listed(short)}, and holds for {listed(good)}. {why}"
 
 
+WITNESSES = [check.title for question in QUESTIONS if question.witnesses for check in question.checks]
+"""The titles of checks that measure the same thing in different ways."""
+
+
 def agreement(card: CardRecord) -> list[str]:
     """How alike two scores of question 1 order the explainers here, in a sentence each."""
     said = []
     for one in card.orders:
-        if one.rho is None:
+        if one.rho is None or not {one.first, one.second} <= {*WITNESSES}:
             continue
         ends = "" if one.low is None or one.high is None else f" ({number(one.low, 2)} to {number(one.high, 2)})"
-        if one.high is not None and one.high < 0:
-            verb = "contradict each other about"
-        elif one.low is not None and one.low > 0:
-            verb = "agree about the order of"
-        else:
-            verb = "do not clearly agree about the order of"
-        said.append(f"Here {one.first} and {one.second} {verb} {of(one.explainers, 'explainer')}: {number(one.rho, 2)}{ends}.")
+        who = f"{one.first} and {one.second} {verb_of(one)} {of(one.explainers, 'explainer')}"
+        said.append(f"Here {who}: rank correlation {number(one.rho, 2)}{ends}.")
     return said
+
+
+def verb_of(one: OrderRecord) -> str:
+    """What the interval of a rank correlation supports."""
+    if one.high is not None and one.high < 0:
+        return "contradict each other about"
+    return "agree about the order of" if one.low is not None and one.low > 0 else "do not clearly agree about the order of"
+
+
+def trusted(card: CardRecord) -> list[tuple[str, TruthRecord | None, MetaRecord | None]]:
+    """What planted truth and meta-evaluation say of each score, by its name; scores of which nothing is known are left out."""
+    truth, meta = {one.score: one for one in card.truth}, {one.score: one for one in card.meta}
+    return [(score, truth.get(score), meta.get(score)) for score in dict.fromkeys([*truth, *meta])]
 
 
 def left_out(card: CardRecord) -> list[str]:
@@ -313,6 +329,7 @@ def markdown(card: CardRecord) -> str:
     lines += [line(head), line(["---"] * len(head)), *map(line, rows), ""]
     lines += [f"- **{title}** ({questions}): {follows}" for title, _, questions, follows in use_sentences(card)]
     lines += ["", *subgroup_sentences(card)] if card.groups else []
+    lines += ["", *(f"- {told}" for told in advice_sentences(card))] if card.advice is not None else []
     lines += ["", *(f"{one.number}. {one.title} {one.rule}" for one in card.questions), ""]
     lines += [f"Note: {note}" for note in (*card.notes, *race(card), *left_out(card))]
     lines.append(f"Measured by veracity: {'; '.join(facts(card))}. Schema {card.card}.")
@@ -334,5 +351,6 @@ def text(card: CardRecord) -> str:
     lines += [f"{one.number}  {one.title}" for one in card.questions]
     lines += ["", *(f"{title}: {follows}" for title, _, _, follows in use_sentences(card))]
     lines += ["", *subgroup_sentences(card)] if card.groups else []
+    lines += ["", *(f"advice: {told}" for told in advice_sentences(card))] if card.advice is not None else []
     lines += ["", *(f"note: {note}" for note in (*card.notes, *race(card))), f"{'; '.join(facts(card))}."]
     return "\n".join(lines)

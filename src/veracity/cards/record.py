@@ -128,6 +128,34 @@ class TruthRecord(Part):
     high: float
 
 
+class MetaRecord(Part):
+    """What a meta-evaluation of this model says of a score: its meta-consistency `mc`, from 0 to 1, with its interval over iterations.
+
+    `test` is "ipt" (inputs perturbed), "mpt" (weights perturbed) or "both".
+    """
+
+    score: str
+    test: str
+    mc: float
+    low: float | None
+    high: float | None
+    iterations: Count
+
+
+class AdviceRecord(Part):
+    """What to change in an explainer that does not follow a `symmetry`, and what that gained where it was measured."""
+
+    explainer: str
+    symmetry: str
+    reason: str
+    change: str
+    before: float | None
+    after: float | None
+    gain: float | None
+    low: float | None
+    high: float | None
+
+
 class GroupExplainer(Part):
     """The answers about one explainer in a subgroup."""
 
@@ -166,7 +194,7 @@ class CardRecord(Part):
     """A card.
 
     The samples belong to so many `units`, each called a `unit` such as "patient"; None if each sample stands alone. The words of all
-    `groups` are a family of their own: their intervals are at `group_level`, for `group_comparisons`.
+    `groups` are a family of their own: their intervals are at `group_level`, for `group_comparisons`. `advice` is None if nobody asked.
     """
 
     card: Literal["veracity-card/1"]
@@ -193,6 +221,8 @@ class CardRecord(Part):
     uses: list[UseRecord]
     orders: list[OrderRecord]
     truth: list[TruthRecord]
+    meta: list[MetaRecord] = Field(default_factory=list)
+    advice: list[AdviceRecord] | None = None
     race: list[LookRecord] = Field(default_factory=list)
     left_out: dict[str, str]
     notes: list[str]

@@ -22,6 +22,7 @@ def card(
     out: Path | None = typer.Option(None, help="The folder; the file's 'out' with -card by default. Several models get one each in it."),
     samples: int | None = typer.Option(None, min=8, help="How many samples to use instead of as many as the budget allows."),
     racing: bool = typer.Option(True, help="Whether explainers that are out, surely dominated or settled get no more samples."),
+    advise: bool = typer.Option(False, "--advise", help="Change explainers that do not follow the model's symmetry; say what it gains."),
     workers: int | None = Workers,
     device: str = Device,
 ) -> None:
@@ -47,9 +48,8 @@ def card(
             one = replace(asked, models={name: model}, explainers=chosen, scores=None, symmetry=None, walk=None)
             trainer = trainers[0] if trainers else None
             brief = workers is None and seconds_of(budget) < LONG
-            found = CardStudy(audit=one, trainer=trainer, budget=budget, samples=samples, racing=racing).on(device).run(
-                where, workers=1 if brief else default_workers(workers, device)
-            )  # fmt: skip
+            study = CardStudy(audit=one, trainer=trainer, budget=budget, samples=samples, racing=racing, advise=advise)
+            found = study.on(device).run(where, workers=1 if brief else default_workers(workers, device))
             pages = found.save(where)
             console.print(str(found), highlight=False, markup=False, soft_wrap=True)
             console.print(f"{pages[0]} written; {time.perf_counter() - started:.0f} s\n", highlight=False, soft_wrap=True)

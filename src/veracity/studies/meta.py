@@ -122,7 +122,7 @@ class MetaResult(StudyResult):
     def requirements(self) -> pd.DataFrame:
         """The meta-consistency `mc` of every score and test, with its t interval over iterations."""
         found = []
-        for (score, test), rows in self._tests():
+        for (score, test), rows in self.by_test():
             mean = mean_interval(rows["mc"].to_numpy(dtype=np.float64))
             alike = unseen_share(mean.n) if mean.low == mean.high else np.nan
             found.append({"model": score, "explainer": test, "score": "mc", **asdict(mean), "unseen": alike})
@@ -130,7 +130,7 @@ class MetaResult(StudyResult):
 
     def table(self) -> pd.DataFrame:
         """One row per score and test, and one for both tests: means over iterations, and the spread of MC over them."""
-        found = [{"score": score, "test": test, **summary(rows)} for (score, test), rows in self._tests()]
+        found = [{"score": score, "test": test, **summary(rows)} for (score, test), rows in self.by_test()]
         known = {(entry["score"], entry.get("test", TOGETHER)): entry["value"] for entry in self.published}
         if known:
             found = [{**row, "published": known.get((row["score"], row["test"]), float("nan"))} for row in found]
@@ -139,7 +139,7 @@ class MetaResult(StudyResult):
     def __str__(self) -> str:
         return str(self.table().to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
 
-    def _tests(self) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
+    def by_test(self) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
         """The iterations of every score and test, then those of both tests together."""
         for (score, test), rows in self.rows.groupby(["score", "test"], sort=False):
             yield (str(score), str(test)), rows
