@@ -31,7 +31,7 @@ def measure(name: str, budget: str, folder: Path) -> None:
     took = time.perf_counter() - started
     card.save(where)
     record = card.record
-    said = Counter(answer.word for one in card.explainers.values() for answer in one.answers)
+    said: Counter[str] = Counter(answer.word for one in card.explainers.values() for answer in one.answers)
     decided = said["holds"] + said["falls short"]
     print(f"{name}, budget {budget}: {took:.0f} s, {sum(spent):,} passes (0 if the folder held everything)")
     print(f"  {len(card.explainers)} explainers, {len(record.left_out)} left out: {', '.join(record.left_out)}")

@@ -156,10 +156,10 @@ def test_how_alike_scores_order_the_explainers(rho: float, low: float, high: flo
 def test_a_use_says_which_question_it_waits_for() -> None:
     waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
     few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])
-    follows = "No explainer is shown to be fit. Still open for all: 4 (not misled). May be fit: good and worse. Not fit: bad."
+    follows = "No explainer is shown to be fit. Still open for all: 4 (not misled). Cannot tell yet: good and worse. Not fit: bad."
     assert [told[3] for told in page.use_sentences(few)] == [follows]
     many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(13)]}])
-    assert "May be fit: 13 explainers." in next(page.use_sentences(many))[3]
+    assert "Cannot tell yet: 13 explainers." in next(page.use_sentences(many))[3]
 
 
 def test_explainers_with_the_same_reason_are_left_out_in_one_sentence() -> None:

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 import veracity
 from linear_cards import contributions, edges, labelled, linear_model
 from veracity import Audit
+from veracity.cards.card import CardStudy, accuracy_on
 from veracity.cards.case import percentile
 from veracity.cards.result import Card
 from veracity.cli import audit_file
 from veracity.core.errors import InputError, SpecError
+from veracity.engine.store import RunFolder
 from veracity.studies.result import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
@@ -62,7 +64,7 @@ def test_a_word_that_differs_is_named_with_its_subgroup(card: Card) -> None:
     table = card.table(by="side").set_index(["explainer", "question", "group"])["word"]
     assert (table["half", "model", "left"], table["half", "model", "right"]) == ("falls short", "holds")
     assert [table["exact", "model", group] for group in ("left", "right")] == ["holds", "holds"]
-    assert "By site, there are too few samples of B (5 samples of 3 patients) for any word." in str(card)
+    assert "By site, there are too few patients of B (5 samples of 3 patients) for any word." in str(card)
     numbers = card.numbers(by="side")
     left = numbers[(numbers["group"] == "left") & (numbers["explainer"] == "exact") & (numbers["check"] == "deletion")]
     assert left["n"].item() == side(labelled(SIZE)[0]).count("left")
@@ -147,6 +149,20 @@ def test_a_new_case(card: Card, folder: Path) -> None:
         read.case(near, model=linear_model())
 
 
+def test_a_card_that_is_made_again_without_groups_says_so(card: Card, folder: Path) -> None:
+    x, y = labelled(SIZE)
+    again = CardStudy(audit=Audit(models={"model": linear_model()}, inputs=x, targets=y))
+    said = "The card before this one had subgroups by side and site. It was made again without by=..., so they are gone."
+    assert again.dropped_groups(RunFolder(str(folder))) == [said]
+    assert replace(again, audit=replace(again.audit, by=side(x))).dropped_groups(RunFolder(str(folder))) == []
+
+
+def test_the_accuracy_is_that_of_the_first_samples() -> None:
+    x, y = labelled(SIZE)
+    y = torch.where(torch.arange(SIZE) < 12, (y + 1) % 4, y)
+    assert accuracy_on(Audit(models={"model": linear_model()}, inputs=x, targets=y), "model", 16) == pytest.approx(4 / 16)
+
+
 def test_units_reuse_all_values_of_an_audit(tmp_path: Path) -> None:
     x, y = labelled(24)
     audit: dict[str, Any] = {"models": linear_model(), "inputs": x, "targets": y, "explainers": ["saliency"], "scores": ["deletion"]}
@@ -169,7 +185,9 @@ def test_units_reuse_all_values_of_an_audit(tmp_path: Path) -> None:
     values = grouped.samples("deletion").query("explainer == 'saliency'")["value"].to_numpy()
     assert own["value"].item() == pytest.approx(values[1::2].mean())
     small = grouped.table(by=["a"] * 20 + ["b"] * 4)
-    assert set(small.loc[small["group"] == "b", "note"]) == {"too few samples"}
+    assert set(small["note"]) == {"too few patients"}
+    small = plain.table(by=["a"] * 20 + ["b"] * 4)
+    assert [set(small.loc[small["group"] == group, "note"]) for group in "ab"] == [{""}, {"too few samples"}]
     with pytest.raises(InputError, match="for 24 samples"):
         grouped.table(by=["a"])
 

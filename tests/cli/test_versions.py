@@ -24,7 +24,7 @@ from linear_cards import contributions, labelled, linear_model, noisy
 from veracity import Card
 from veracity.cards.changes import changes, paired_difference
 from veracity.cards.decide import Terms
-from veracity.cli.baseline import card_rows
+from veracity.cli.baseline import card_rows, judged
 from veracity.cli.gate import Case, Verdict, junit
 from veracity.core.errors import InputError
 
@@ -174,6 +174,36 @@ def test_the_formats(cards: tuple[Card, Card], capsys: pytest.CaptureFixture[str
     assert (suite.get("tests"), suite.get("failures"), len(suite), len(failed)) == ("6", "2", 6, 2)
     assert {one.get("classname") for one in failed} == {"model / noisy"}
     assert failed[0].find("failure").get("message") == f"falls short. {sentence}"  # type: ignore[union-attr]
+
+
+def test_a_loss_that_cannot_be_excluded_is_told_apart(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "model": "net",
+        "score": "deletion",
+        "before": 0.5,
+        "n": 40,
+        "unseen": math.nan,
+        "confidence": 0.95,
+        "why": "",
+        "unit": "patient",
+    }
+    rows = [
+        {**row, "explainer": "open", "after": 0.45, "low": -0.2, "high": 0.1},
+        {**row, "explainer": "lost", "after": 0.2, "low": -0.4, "high": -0.2},
+        {**row, "explainer": "few", "after": 0.4, "low": math.nan, "high": math.nan},
+        {**row, "explainer": "same", "after": 0.5, "low": -0.01, "high": 0.01},
+    ]
+    monkeypatch.setattr("veracity.cli.baseline.not_worse", lambda *_asked: [judged(one, 0.05, None) for one in rows])
+    asked = ["gate", "here", "--baseline", "there", "--margin", "0.05"]
+    assert code(*asked) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in said[:3]] == ["not held", "not shown", "not shown"]
+    assert "it is worse by at least 0.200, and the margin is 0.05" in said[0]
+    assert "a loss of up to 0.200 cannot be excluded" in said[1]
+    assert said[2].endswith("since there are too few patients or a single shared draw")
+    assert said[3] == "3 of 4 do not pass: 1 is broken, and 2 are open, neither shown to hold nor shown to be broken."
+    assert code(*asked, "--format", "github") == 1
+    assert [line.partition(" ")[0] for line in capsys.readouterr().out.splitlines()[:3]] == ["::error", "::warning", "::warning"]
 
 
 def test_junit_holds_any_text() -> None:

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from veracity.audit import Audit
 from veracity.cards.case import cases_of, print_of, save_cases
 from veracity.cards.checks import MAPS, SCAN, SEARCH, TRAINING
 from veracity.cards.collect import collect
 from veracity.cards.new_case import CasePlan
-from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, plan, seconds_of
+from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, listed, on_rows, plan, seconds_of
 from veracity.cards.racing import Race, looks
 from veracity.cards.reading import Reading
 from veracity.cards.remedies import remedies
 from veracity.cards.result import Card
 from veracity.cards.runs import Runs
 from veracity.cards.trust import meta_verdicts
-from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.graphs import EdgeInputs, GraphInputs, NodeInputs
 from veracity.core.inputs import Inputs, TokenInputs
 from veracity.core.settings import Count, check_fields, short_repr
+from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
+from veracity.engine.admission import admit, first_pass
 from veracity.engine.executors import Executor
+from veracity.engine.resolve import as_outputs
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.store.study import study
+from veracity.engine.store.study import FINDINGS, study
 from veracity.engine.versions import versions
 from veracity.inputs import SeveralInputs, TextInputs
+from veracity.inputs.units import spoken
 from veracity.results import Result
 
 BUDGET = "5m"
@@ -99,7 +105,7 @@ class CardStudy:
             raise SpecError(f"A card writes its page into a folder on a disk, not into {folder}: give another folder.")
         store = RunFolder(str(folder))
         store.check_writable(Kind.CARD)
-        crossed = self.crossed()
+        crossed, dropped = self.crossed(), self.dropped_groups(store)
         chosen = plan(replace(self.audit, controls=True, companions=True), self.budget, self.samples)
         how: dict[str, Any] = {"workers": workers, "on": on, "batch": batch, "memory": memory, "progress": progress}
         parts = [MAPS, SCAN, *([SEARCH] if chosen.searches else []), *([TRAINING] if crossed else [])]
@@ -110,9 +116,9 @@ class CardStudy:
             race = Race(list(chosen.audit.explainers), len(chosen.rows), self.audit.confidence, early=early)
             runs = Runs(chosen, self.title, folder, how)
             reading = runs.measure(crossed, self.audit, race)
-            told = self.about(chosen, reading.results[MAPS])
+            told = self.about(chosen, reading.results[MAPS], reading.samples)
             beside, notes = self.beside(runs, reading)
-            told |= beside | {"notes": [*told["notes"], *notes]}
+            told |= beside | {"notes": [*told["notes"], *notes, *dropped]}
             record, judged = collect(reading, race.explainers, confidence=race.confidences[-1], about=told, race=race)
             titles = {part: words for part, (words, _) in reading.symmetries.items()}
             rows, prints = chosen.rows[: reading.samples].tolist(), prints_of(chosen.audit.data)[: reading.samples]
@@ -149,7 +155,11 @@ class CardStudy:
             )
         if self.audit.labels is None:
             raise InputError("Question 5 trains models again, for which it needs the targets: pass targets=...")
-        return given if isinstance(given, CrossTrained) else CrossTrained(fit=given, folds=FOLDS)
+        found = given if isinstance(given, CrossTrained) else CrossTrained(fit=given, folds=FOLDS)
+        found.check()
+        if not found.models:
+            check_trainer(found.trainer())
+        return found
 
     def all_to_all(self, chosen: Plan) -> list[str]:
         """A sentence if there is no race because of subgroups."""
@@ -157,10 +167,23 @@ class CardStudy:
             return []
         return ["Racing is off, because the words of subgroups need all samples: no explainer was stopped early."]
 
-    def about(self, chosen: Plan, maps: Result) -> dict[str, Any]:
-        """What the record says beside the answers."""
+    def dropped_groups(self, store: RunFolder) -> list[str]:
+        """A sentence if the card that the folder holds has subgroups, and this one is made without them."""
+        if self.audit.subgroups or not store.files.exists(FINDINGS):
+            return []
+        with suppress(VeracityError, ValueError):
+            before = Card.read(store, store.manifest(Kind.CARD)).record
+            if names := list(dict.fromkeys(spoken(one.by) for one in before.groups)):
+                return [f"The card before this one had subgroups by {listed(names)}. It was made again without by=..., so they are gone."]
+        return []
+
+    def about(self, chosen: Plan, maps: Result, samples: int) -> dict[str, Any]:
+        """What the record says beside the answers; the accuracy is that on the samples that were used."""
         labels, majority = chosen.audit.labels, None
         accuracy = maps.manifest["models"][self.name]["accuracy"]
+        if labels is not None and samples < len(chosen.rows):
+            labels = labels[:samples]
+            accuracy = None if accuracy is None else accuracy_on(chosen.audit, self.name, samples)
         if accuracy is not None and labels is not None and labels.ndim == 1 and not labels.is_floating_point():
             majority = float(labels.unique(return_counts=True)[1].max()) / len(labels)
         told = [note_text(note) for note in maps.manifest.get("notes") or [] if note.get("text")]
@@ -177,9 +200,22 @@ class CardStudy:
             "noise": NOISE * chosen.scale if chosen.scale > 0 else None,
             "radius": RADIUS * chosen.scale if chosen.searches else None,
             "left_out": {**chosen.unfit, **chosen.costly},
-            "notes": [*at_chance(accuracy, majority, len(chosen.rows)), *dict.fromkeys(told), *self.all_to_all(chosen)],
+            "accuracy": accuracy,
+            "notes": [*at_chance(accuracy, majority, samples), *dict.fromkeys(told), *self.all_to_all(chosen)],
             "versions": versions(),
         }
+
+
+def check_trainer(fit: Any) -> None:
+    """Raise if a trainer cannot be called with (inputs, targets, seed), before anything is measured."""
+    try:
+        asked = inspect.signature(fit)
+    except (TypeError, ValueError):  # some callables have none
+        return
+    try:
+        asked.bind(None, None, 0)
+    except TypeError:
+        raise SpecError(f"A trainer is a function (inputs, targets, seed) -> model, and this one takes {asked}.") from None
 
 
 def card(
@@ -233,6 +269,16 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
         yield
+
+
+def accuracy_on(audit: Audit, name: str, samples: int) -> float | None:
+    """The model's accuracy on the first samples of an audit, as an audit of these alone would give it."""
+    first = on_rows(audit, torch.arange(samples))
+    module = first.modules[name]
+    if not isinstance(module, nn.Module):
+        return None
+    adapted, budget = first_pass(name, first.data.adapt(module), first.data, None, None, 1)
+    return admit(name, adapted, first.data, first.labels, as_target(first.target), as_outputs(first.outputs), budget)[1]
 
 
 def prints_of(data: Inputs) -> list[str]:

@@ -33,9 +33,11 @@ from veracity.cards.reading import Reading
 from veracity.cards.record import CheckRecord
 from veracity.core.errors import VeracityError
 from veracity.core.wording import count, interval, number
+from veracity.inputs.units import UNIT
 from veracity.results import Result
 from veracity.results.comparison import apart
 from veracity.statistics.intervals import Array, Interval
+from veracity.statistics.units import independent
 
 if TYPE_CHECKING:
     from veracity.cards.result import Card
@@ -239,6 +241,12 @@ class Side:
         return Interval(value=value, low=low, high=high, n=n)
 
 
+def sized(samples: int, side: Side, first: int = 0) -> str:
+    """A number of samples, with the number of units that they are of, if they belong to some."""
+    units = side.units_among(first)
+    return count(samples, "sample") + ("" if units is None else f" of {count(units, side.card.record.unit or UNIT)}")
+
+
 def nan_of(value: float | None) -> float:
     """A number of a record, in which what is not finite is None."""
     return math.nan if value is None else value
@@ -252,7 +260,7 @@ def value_of(one: Evidence) -> float:
 
 
 def paired_difference(before: Terms, after: Terms, confidence: float) -> Interval:
-    """The difference of two values over the samples that both have, with its interval; NaN with too few of them.
+    """The difference of two values over the samples that both have, with its interval; NaN with too few of them, or of their units.
 
     >>> gap = np.linspace(0.2, 0.6, 9)[:, None]
     >>> found = paired_difference(Terms(gap, np.ones((9, 1))), Terms(gap - 0.1, np.ones((9, 1))), 0.95)
@@ -264,7 +272,7 @@ def paired_difference(before: Terms, after: Terms, confidence: float) -> Interva
     for one in (before, after):
         gap, room = (part[both] for part in one.per_sample)
         size = float(room.mean()) if n else 0.0
-        if n < FEWEST or size < LEAST_ROOM:
+        if independent(both, after.units) < FEWEST or size < LEAST_ROOM:
             return Interval(value=math.nan, low=math.nan, high=math.nan, n=n)
         values.append(float(gap.mean()) / size)
         errors.append(np.where(both[:, None], (one.gap - values[-1] * one.room) / size, np.nan))
@@ -385,7 +393,7 @@ class Changes:
     def text(self) -> Iterator[str]:
         """The comparison in words."""
         old, new = (card.record for card in self.cards)
-        paired = f"{count(new.planned or new.samples, 'sample')}, the same in both" if self.same_samples else "other samples"
+        paired = f"{sized(new.planned or new.samples, Side(self.after))}, the same in both" if self.same_samples else "other samples"
         yield f"{self.after.path or 'now'} against {self.before.path or 'before'}: {paired}."
         sure = f"with {100 * new.confidence:g} % confidence, everything called worse or better here is so"
         yield f"{count(len(self.compared), 'comparison')}; {sure}."
@@ -401,11 +409,11 @@ class Changes:
                 "",
                 f"{count(len(small), 'check')} {verb} beyond chance, but by at most {new.margin:g}, which the cards count as none.",
             )
-        least = self.open_fall()
+        least, whom = self.open_fall(), "samples" if new.units is None else count(2, new.unit or UNIT).partition(" ")[2]
         if least is not None:
             yield from (
                 "",
-                f"What did not get worse beyond chance may still have: the largest fall that these samples leave possible is "
+                f"What did not get worse beyond chance may still have: the largest fall that these {whom} leave possible is "
                 f"{number(-least.low, 2)} ({least.explainer}, {least.title}).",
             )
         if reasons := self.left_out():
@@ -456,7 +464,7 @@ def change(old: Side, new: Side, key: Key, level: float, same: bool) -> Change:
         share = 1.0 if once else min(side.share(least) for side in (old, new))
         told |= {"level": 1.0 - share * (1.0 - level), "first": 0 if once or least == new.planned else least}
         found = paired_difference(first, second, told["level"])
-        why = "" if math.isfinite(found.low) else f"only {count(found.n, 'sample')} with a value in both"
+        why = "" if math.isfinite(found.low) else f"only {sized(found.n, new, least)} with a value in both"
         told |= {"before": old.value(key, least), "after": new.value(key, least)}
         return Change(**told, low=found.low, high=found.high, n=found.n, paired=True, why=why)
     share = 1.0 if once else math.prod(side.share(samples) for side, samples in zip((old, new), reach, strict=True))

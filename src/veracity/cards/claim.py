@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from veracity.cards.decide import Word
+from veracity.cards.record import CardRecord
+from veracity.core.errors import SpecError
+from veracity.core.settings import short_repr
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -35,3 +39,16 @@ class Claim:
 
     def __repr__(self) -> str:
         return f"{self.title} {self.explainer}: {self.word}. {self.sentence}"
+
+
+def check_asked(record: CardRecord, question: Any, explainer: Any) -> None:
+    """Raise if a question is no name, or if nobody says which explainer is meant."""
+    keys = [one.key for one in record.questions]
+    own = [one.name for one in record.explainers if not one.control]
+    if not isinstance(question, str):
+        number = question if isinstance(question, int) and not isinstance(question, bool) and 0 <= question < len(keys) else None
+        known = f"question {number} is called '{keys[number]}'" if number is not None else f"the questions are {', '.join(keys)}"
+        raise SpecError(f"A question is asked by its name, not as {short_repr(question)}: {known}.")
+    if not explainer or not isinstance(explainer, str):
+        first = own[0] if own else "saliency"
+        raise SpecError(f"An answer is about one explainer: name it, as in card.holds('{question}', explainer='{first}').")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veracity.cards.checks import SEARCH, TRAINING, Check, Evidence
 from veracity.cards.decide import FAR, FEWEST, Standing, Word, combine, level_for, what_would_tell
@@ -31,6 +32,7 @@ from veracity.cards.record import (
 from veracity.cards.trust import orders, planted_truth
 from veracity.core.wording import number, percentage
 from veracity.statistics.intervals import Array
+from veracity.statistics.units import Codes
 from veracity.studies.result import or_none
 
 if TYPE_CHECKING:
@@ -122,7 +124,6 @@ def collect(
     record = CardRecord(
         card=SCHEMA,
         model=reading.model,
-        accuracy=reading.about["accuracy"],
         samples=reading.samples,
         confidence=about["confidence"],
         comparisons=comparisons,
@@ -158,7 +159,7 @@ def subgroups(reading: Reading, explainers: Sequence[str], confidence: float) ->
     The groups are a family of their own, so that the words about all samples do not depend on them.
     """
     parts = {(one.name, label): np.flatnonzero(one.codes == place) for one in reading.groups for place, label in enumerate(one.labels)}
-    inner = {key: reading.among(rows) for key, rows in parts.items() if len(rows) >= FEWEST}
+    inner = {key: reading.among(rows) for key, rows in parts.items() if sizes(rows, reading.units) >= FEWEST}
     found = {
         key: {name: {one.key: evidence_for(group, name, one) for one in QUESTIONS} for name in explainers} for key, group in inner.items()
     }
@@ -184,6 +185,11 @@ def subgroups(reading: Reading, explainers: Sequence[str], confidence: float) ->
         for key, rows in parts.items()
     ]
     return records, comparisons, level if parts else None
+
+
+def sizes(rows: NDArray[np.int64], units: Codes | None) -> int:
+    """How many of these samples count: the units that they belong to, if there are some."""
+    return len(rows) if units is None else len(np.unique(units[rows]))
 
 
 def rivals(inside: Sequence[Judged], reading: Reading) -> Dominance | None:

@@ -65,6 +65,7 @@ def html(card: CardRecord) -> str:
         advice=list(advice_sentences(card)),
         subgroups=subgroup_sentences(card),
         size_of=size_of,
+        counted=counted(card),
         spoken=spoken,
         people="" if card.units is None else of(card.units, card.unit or "unit"),
     )
@@ -73,6 +74,11 @@ def html(card: CardRecord) -> str:
 def size_of(group: GroupRecord, unit: str = "") -> str:
     """How many samples a subgroup has, in words."""
     return of(group.samples, "sample") + ("" if group.units is None else f" of {of(group.units, unit or 'unit')}")
+
+
+def counted(card: CardRecord) -> str:
+    """What the card counts: samples, or the units that they belong to, such as patients."""
+    return "samples" if card.units is None else of(2, card.unit or "unit").partition(" ")[2]
 
 
 DECIDED = ("holds", "falls short")
@@ -100,7 +106,7 @@ def subgroup_sentences(card: CardRecord) -> list[str]:
             what = f"no word contradicts another one or that of all samples, for {sizes}"
             said.append(f"By {name}, {what}. Of {len(words)} words in each, {listed(open_)} cannot be told yet.")
         few = [f"{one.label} ({size_of(one, card.unit)})" for one in card.groups if one.by == by and one.few]
-        said += [f"By {name}, there are too few samples of {listed(few)} for any word."] if few else []
+        said += [f"By {name}, there are too few {counted(card)} of {listed(few)} for any word."] if few else []
     return said
 
 
@@ -282,7 +288,7 @@ def alone(one: ExplainerRecord) -> list[str]:
 
 
 MOST_NAMED = 12
-"""Of more explainers that may be fit, only the number is said."""
+"""Of more explainers that cannot be told to be fit or not, only the number is said."""
 
 
 def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
@@ -294,7 +300,7 @@ def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
         parts = [f"Fit: {listed(use.fit)}." if use.fit else "No explainer is shown to be fit."]
         parts += [f"Still open for all: {listed(waiting)}."] if waiting and not use.fit else []
         many = len(use.open) > MOST_NAMED
-        parts += [f"May be fit: {f'{len(use.open)} explainers' if many else listed(use.open)}."] if use.open else []
+        parts += [f"Cannot tell yet: {f'{len(use.open)} explainers' if many else listed(use.open)}."] if use.open else []
         parts += [f"Not fit: {listed(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
         yield use.title, use.why, listed([SHORT[key] for key in use.questions]), " ".join(parts)
 

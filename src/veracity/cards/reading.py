@@ -79,8 +79,14 @@ class Reading:
 
     @cached_property
     def controls(self) -> list[str]:
-        """The labels of the controls."""
-        return list(dict.fromkeys(label for (_, label, _), one in self.known.items() if one.control))
+        """The labels of the controls; an edge filter is none for rows of a table, whose columns have no neighbours."""
+        found = dict.fromkeys(label for (_, label, _), one in self.known.items() if one.control)
+        return [label for label in found if label != EDGES or self.positions]
+
+    @cached_property
+    def positions(self) -> bool:
+        """Whether the values of a sample have places beside each other, unlike the columns of a table."""
+        return all(len(result.manifest["data"]["shape"]) > 1 for result in self.results.values())
 
     def series(self, part: str, explainer: str, score: str) -> Series | None:
         """One score of one subject, None if it was not measured."""
@@ -118,7 +124,7 @@ class Reading:
         mine = self.known.get((part, explainer, score))
         if mine is None:
             return None
-        labels = [null_of(mine), *([EDGES] if edges else [])]
+        labels = [null_of(mine), *([EDGES] if edges and self.positions else [])]
         found = [one for label in labels if label != explainer and (one := self.series(part, label, score)) is not None]
         sign = 1.0 if mine.direction.value == "higher" else -1.0
         return max(found, key=lambda one: sign * mean(one.per_sample), default=None)

@@ -97,7 +97,7 @@ class QuestionRecord(Part):
 
 
 class UseRecord(Part):
-    """A use of explanations: the questions that count, and which explainers are fit, may be fit, or are not."""
+    """A use of explanations: the questions that count, and which explainers are fit, still `open`, or not fit."""
 
     key: str
     title: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from veracity.cards.plan import listed
 from veracity.cards.record import AdviceRecord, CardRecord
@@ -25,9 +26,9 @@ def remedies(runs: Runs) -> tuple[list[AdviceRecord], list[str]]:
             notes.append(f"There is no advice on {words}: {error}")
             continue
         for one in (one for one in steps if not one.robust):
-            gain = {"gain": one.gain, "low": one.gain_low, "high": one.gain_high}
-            told = {"explainer": one.explainer, "symmetry": words, "reason": one.reason, "change": one.change}
-            found.append(AdviceRecord(**told, before=one.before, after=one.after, **gain))
+            gained: dict[str, Any] = {"gain": one.gain, "low": one.gain_low, "high": one.gain_high}
+            told: dict[str, Any] = {"explainer": one.explainer, "symmetry": words, "reason": one.reason, "change": one.change}
+            found.append(AdviceRecord(**told, **gained, before=one.before, after=one.after))
     return found, notes
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pandas as pd
 
 from veracity.cards.case import Case, Cases, audited_case, find, read_cases
-from veracity.cards.claim import Claim
+from veracity.cards.claim import Claim, check_asked
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
 from veracity.core.errors import InputError, unknown
 from veracity.engine.store import RunFolder
@@ -59,8 +59,9 @@ class Card(StudyResult):
         """The explainers that depend on the model and that nobody dominates."""
         return list(self.record.undominated)
 
-    def answer(self, question: str, explainer: str) -> AnswerRecord:
+    def answer(self, question: str, explainer: str = "") -> AnswerRecord:
         """The answer to a question, by its key such as "faithful", about an explainer."""
+        check_asked(self.record, question, explainer)
         if explainer not in self.explainers:
             raise unknown("explainer of this card", explainer, self.explainers)
         found = {one.question: one for one in self.explainers[explainer].answers}
@@ -68,11 +69,11 @@ class Card(StudyResult):
             raise unknown("question of a card", question, found)
         return found[question]
 
-    def word(self, question: str, explainer: str) -> str:
+    def word(self, question: str, explainer: str = "") -> str:
         """The word of an answer: "holds", "falls short", "cannot tell yet" or "does not apply"."""
         return self.answer(question, explainer).word
 
-    def holds(self, question: str, explainer: str) -> Claim:
+    def holds(self, question: str, explainer: str = "") -> Claim:
         """Whether an explainer holds on a question: true or false, and `assert` shows the card's sentence if it is false."""
         said = self.answer(question, explainer)
         titles = {one.key: one.title for one in self.record.questions}

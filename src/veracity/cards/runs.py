@@ -33,6 +33,8 @@ ASKED = 2
 """How many kept symmetries are asked of explanations."""
 PART_OF = {"window_shift": "cyclic_shift", "flips": "d4", "c4": "d4", "mirror": "d4", "cube_rotations": "so3"}
 """Symmetries that are kept with a larger one."""
+OF_PLACES = ("cyclic_shift", "window_shift", "mirror")
+"""Symmetries that move values to places beside them, which the columns of a table do not have."""
 
 
 @dataclass(frozen=True)
@@ -111,15 +113,18 @@ class Runs:
         except VeracityError as error:
             self.leave_out(SYMMETRY, Word.NOT_ASKED, str(error))
             return []
-        kept = largest_kept(found.rows)
-        if found.rows and all(row.verdict is Verdict.EMPTY for row in found.rows):
+        rows = [row for row in found.rows if len(audit.data.shape) > 1 or row.space is None or row.space.name not in OF_PLACES]
+        kept = largest_kept(rows)
+        if not rows:
+            self.leave_out(SYMMETRY, Word.NOT_ASKED, "the columns of a table have no places to move to")
+        elif all(row.verdict is Verdict.EMPTY for row in rows):
             self.leave_out(
                 SYMMETRY, Word.NOT_ASKED, "the outputs hardly differ between samples, so that the scan of symmetries says nothing"
             )
         elif not kept:
-            best = found.rows[0]
+            best = rows[0]
             near = f"it comes closest with {best.symmetry} ({best.moved:.2f})"
-            self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(found.rows)} symmetries that were tried; {near}")
+            self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(rows)} symmetries that were tried; {near}")
         return kept
 
     def measure_symmetry(self, space: InputSpace, elements: float | None, stop: int | None, without: Sequence[str]) -> None:

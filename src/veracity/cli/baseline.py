@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from veracity.cli.gate import Case, check_share, too_much_unseen, who_of
 from veracity.core.errors import InputError, Note, SpecError, unknown
-from veracity.core.wording import MINUS, percentage
+from veracity.core.wording import MINUS, count, percentage
 from veracity.core.wording import number as written
 
 if TYPE_CHECKING:
@@ -122,22 +122,25 @@ def judged(row: Row, margin: float, max_unseen: float | None) -> Case:
     if row["why"]:
         return Case(asked, who, failure=row["why"])
     values = f"{number(row['before'])} before, {number(row['after'])} now{row.get('about', '')}"
+    unit, units = row.get("unit") or "sample", row.get("units")
     if math.isnan(row["low"]):
-        return Case(asked, who, failure=f"{values}, without an interval, since there are too few samples or a single shared draw")
+        few = f"{values}, without an interval, since there are too few {count(2, unit).partition(' ')[2]} or a single shared draw"
+        return Case(asked, who, failure=few, open=True)
     if math.isinf(row["low"]):
-        return Case(asked, who, failure=f"{values}; how much was lost is not known, since samples are censored")
+        return Case(asked, who, failure=f"{values}; how much was lost is not known, since samples are censored", open=True)
     if row["low"] <= -margin:
         lost = number(-row["low"])
         sure = row["high"] < -margin
         verb = f"it is worse by at least {number(-row['high'])}" if sure else f"a loss of up to {lost} cannot be excluded"
-        return Case(asked, who, failure=f"{values}; {verb}, and the margin is {margin:g}")
+        return Case(asked, who, failure=f"{values}; {verb}, and the margin is {margin:g}", open=not sure)
     equal = math.isfinite(row["unseen"])
-    reason = too_much_unseen(row["n"], row["unseen"], max_unseen, row["confidence"])
+    reason = too_much_unseen(row["n"], row["unseen"], max_unseen, row["confidence"], unit)
     note = values if row.get("about") else ""
     if equal:
         unseen = f"{percentage(row['unseen'])} of the population may change otherwise"
-        note = f"{values}; the change is the same in all {row['n']} samples, and up to {unseen}"
-    return Case(asked, who, reason, note)
+        people = "" if units is None else f" of {count(units, unit)}"
+        note = f"{values}; the change is the same in all {row['n']} samples{people}, and up to {unseen}"
+    return Case(asked, who, reason, note, open=True)
 
 
 def number(value: float) -> str:
@@ -162,7 +165,9 @@ def audit_rows(before: dict[str, Result], after: dict[str, Result], baseline: st
         for one in old.series:
             if one.control or one.score not in shown:
                 continue
+            people = old.manifest["data"].get("units") or {}
             known: Row = {"audit": name, "model": one.model, "explainer": one.explainer, "score": one.score}
+            known |= {"unit": people.get("name", ""), "units": None if one.units is None else len(set(one.units.tolist()))}
             known |= {"in_map_units": old.in_map_units(one.score), "confidence": old.confidence}
             key = (one.model, one.explainer, one.score)
             row = table.get(key)
@@ -227,7 +232,7 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
     if sides[0].units != sides[1].units:
         raise InputError(other_units(baseline, folder))
     same = {"before": math.nan, "after": math.nan, "low": 0.0, "high": 0.0, "n": 0, "unseen": math.nan}
-    known: Row = {"model": after.record.model, "confidence": found.level, "why": "", **same}
+    known: Row = {"model": after.record.model, "confidence": found.level, "why": "", "unit": after.record.unit, **same}
     first = QUESTIONS[0].key
     for name in before.explainers:
         own = {**known, "explainer": name}
@@ -251,5 +256,5 @@ def check_row(one: Change, units: int | None) -> Row:
     if math.isnan(one.after):
         return {**row, "why": f"{number(one.before)} before, and now it has no value ({one.why}): {CHOOSE}"}
     stopped = f", on the first {one.first} samples, after which racing stopped it" if one.first else ""
-    row |= {"about": stopped or ("" if one.paired else ", not paired"), "confidence": one.level}
+    row |= {"about": stopped or ("" if one.paired else ", not paired"), "confidence": one.level, "units": units}
     return {**row, "unseen": unseen_share(min(one.n, units or one.n), one.level) if one.low == one.high else math.nan}

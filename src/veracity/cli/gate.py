@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.wording import percentage
+from veracity.core.wording import count, percentage
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import State
 
@@ -32,12 +32,16 @@ Row = Mapping[Any, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One row that was judged: what was `asked` of `who`, why it does not hold, "" if it does, and what a reader should know anyway."""
+    """One row that was judged: what was `asked` of `who`, why it does not hold, "" if it does, and what a reader should know anyway.
+
+    A failure is `open` if the data leave both possible: what was asked is not shown to hold, and not shown to be broken.
+    """
 
     asked: str
     who: str
     failure: str = ""
     note: str = ""
+    open: bool = False
 
     @property
     def said(self) -> str:
@@ -48,6 +52,11 @@ class Case:
     def line(self) -> str:
         """All of it in a line."""
         return f"{self.asked} for {self.said}"
+
+    @property
+    def state(self) -> str:
+        """What became of the requirement, in two words."""
+        return "not shown" if self.open else "not held"
 
 
 @dataclass(frozen=True)
@@ -62,9 +71,28 @@ class Verdict:
         return len(self.cases)
 
     @property
+    def failed(self) -> list[Case]:
+        """The rows that do not hold, those that are surely broken first."""
+        return sorted((one for one in self.cases if one.failure), key=lambda one: one.open)
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """A line for each row that does not hold."""
-        return tuple(one.line for one in self.cases if one.failure)
+        return tuple(one.line for one in self.failed)
+
+    @property
+    def summary(self) -> str:
+        """How many rows are broken and how many are open, in a sentence.
+
+        >>> Verdict((Case("a>=1", "net", "low end 0", open=True), Case("b>=1", "net", "low end 0"), Case("c>=1", "net"))).summary
+        '2 of 3 do not pass: 1 is broken, and 1 is open, neither shown to hold nor shown to be broken.'
+        """
+        late = sum(one.open for one in self.failed)
+        sure = len(self.failed) - late
+        broken, waiting = (f"{number} {'is' if number == 1 else 'are'} {what}" for number, what in ((sure, "broken"), (late, "open")))
+        unclear = f"{waiting}, neither shown to hold nor shown to be broken"
+        said = broken if not late else f"{broken}, and {unclear}" if sure else unclear
+        return f"{len(self.failed)} of {self.count} {'does' if len(self.failed) == 1 else 'do'} not pass: {said}."
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,7 +126,12 @@ def judge(
         asked = rule.strip()
         said = [row for row in own if "word" in row and row["score"] == asked]
         cases += [
-            Case(asked, who_of(row), "" if row["word"] == "holds" else f"{row['word']}. {row['sentence']}")
+            Case(
+                asked,
+                who_of(row),
+                "" if row["word"] == "holds" else f"{row['word']}. {row['sentence']}",
+                open=row["word"] == "cannot tell yet",
+            )
             for row in said
             if (not explainers or row["explainer"] in explainers) and (not models or row["model"] in models)
         ]
@@ -114,8 +147,9 @@ def judge(
                 continue
             equal = math.isfinite(row["unseen"])
             told = equal_text(row["n"], row["unseen"]) if equal else ""
-            reason = reason_against(row, end, sign, bound) or too_much_unseen(row["n"], row["unseen"], max_unseen, confidence)
-            cases.append(Case(f"{score}{sign}{bound:g}", who_of(row), reason, told))
+            against = reason_against(row, end, sign, bound)
+            reason = against or too_much_unseen(row["n"], row["unseen"], max_unseen, confidence)
+            cases.append(Case(f"{score}{sign}{bound:g}", who_of(row), reason, told, open=not against or undecided(row, end, sign, bound)))
     if not cases:
         raise InputError("No row of these explainers and models has such a requirement: choose others, or fewer at once.")
     return Verdict(tuple(cases))
@@ -137,12 +171,12 @@ def equal_text(n: int, unseen: float) -> str:
     return f"all {n} samples are equal; up to {percentage(unseen)} of the population may differ unseen"
 
 
-def too_much_unseen(n: int, unseen: float, most: float | None, confidence: float) -> str:
-    """Why samples that are all equal are too few; "" if they are not."""
+def too_much_unseen(n: int, unseen: float, most: float | None, confidence: float, unit: str = "sample") -> str:
+    """Why samples that are all equal are too few; "" if they are not. What counts is the number of each `unit`, such as patients."""
     if most is None or not unseen > most:
         return ""
     needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-most))
-    return f"{equal_text(n, unseen)}, more than {100 * most:g} %; {needed} equal samples are needed"
+    return f"{equal_text(n, unseen)}, more than {100 * most:g} %; {needed} equal {count(needed, unit).partition(' ')[2]} are needed"
 
 
 def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
@@ -153,6 +187,14 @@ def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
         return str(row["failed"])
     holds = row["state"] == State.DONE and math.isfinite(row[end]) and HOLDS[sign](row[end], bound)
     return "" if holds else end_text(row, end)
+
+
+def undecided(row: Row, end: str, sign: str, bound: float) -> bool:
+    """Whether a rule that is not shown to hold may still hold: the other end of the interval meets it, or there is no interval."""
+    if row["state"] == State.PENDING or row["failed"]:
+        return False
+    other = row["high" if end == "low" else "low"]
+    return not math.isfinite(other) or bool(HOLDS[sign](other, bound))
 
 
 def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
@@ -245,7 +287,7 @@ def junit(verdict: Verdict) -> str:
     for case in verdict.cases:
         element = ElementTree.SubElement(suite, "testcase", classname=printable(case.who), name=printable(case.asked), time="0")
         if case.failure:
-            ElementTree.SubElement(element, "failure", message=printable(case.failure)).text = printable(case.said)
+            ElementTree.SubElement(element, "failure", message=printable(case.failure), type=case.state).text = printable(case.said)
         elif case.note:
             ElementTree.SubElement(element, "system-out").text = printable(case.said)
     ElementTree.indent(suites)

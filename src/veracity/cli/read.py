@@ -180,7 +180,10 @@ def gate(
     score: list[str] = typer.Option([], help="With --baseline, only these scores (of a card, checks); may be repeated."),
     format: GateFormat = typer.Option(GateFormat.TEXT, help="github: annotations of a workflow; junit: XML for any other CI."),
 ) -> None:
-    """Exit 1 unless every row holds every requirement at the worse end of its interval, and none is worse than --baseline."""
+    """Exit 1 unless every row holds every requirement at the worse end of its interval, and none is worse than --baseline.
+
+    What is shown to be broken comes first ("not held"), then what the data leave open ("not shown"): both exit 1.
+    """
     from veracity.cli.gate import Case, Verdict, check_questions, check_units, github_line, judge, junit
     from veracity.cli.summary import summary_of
 
@@ -210,12 +213,14 @@ def gate(
     else:
         for line in verdict.notes:
             typer.echo(github_line("notice", "veracity gate", line) if format is GateFormat.GITHUB else f"note: {line}")
-        for case in verdict.cases:
-            if case.failure and format is GateFormat.GITHUB:
-                typer.echo(github_line("error", f"veracity: {case.asked}", case.said))
-            elif case.failure:
-                typer.echo(f"not held: {case.line}", err=True)
-    if verdict.failures:
+        for case in verdict.failed:
+            if format is GateFormat.GITHUB:
+                typer.echo(github_line("warning" if case.open else "error", f"veracity: {case.asked}", case.said))
+            else:
+                typer.echo(f"{case.state}: {case.line}", err=True)
+    if verdict.failed:
+        if format is not GateFormat.JUNIT:
+            typer.echo(verdict.summary, err=format is GateFormat.TEXT)
         raise typer.Exit(1)
     if format is not GateFormat.JUNIT:
         typer.echo(f"held: {', '.join(asked)} ({verdict.count} judged)")

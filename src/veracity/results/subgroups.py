@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 
 from veracity.core.errors import InputError, unknown
+from veracity.core.wording import count
 from veracity.inputs.units import Groups, as_groups
 
 if TYPE_CHECKING:
     from veracity.results.run import Result
 
 FEWEST = 8
-"""Samples with a value, below which a group has no interval."""
-FEW, NOT_MEASURED = "too few samples", "not measured"
+"""Samples with a value, or units of such samples, below which a group has no interval."""
+NOT_MEASURED = "not measured"
 COLUMNS = ["by", "group", "model", "explainer", "score", "value", "low", "high", "n", "units", "undefined", "unseen", "note"]
 
 
@@ -38,8 +39,10 @@ def groupings(result: Result, by: Any) -> tuple[Groups, ...]:
 def subgroup_table(result: Result, by: Any) -> pd.DataFrame:
     """One row per group, model, explainer and score; the intervals of all groups by one name hold together (Bonferroni).
 
-    A group with fewer than eight samples that have a value has no interval, and its note says so.
+    A group with fewer than eight samples that have a value, or units of such samples, has no interval, and its note says so.
     """
+    people = result.manifest["data"].get("units")
+    too_few = f"too few {count(2, people['name']).partition(' ')[2]}" if people else "too few samples"
     rows: list[dict[str, Any]] = []
     shown = set(result.manifest["scores"])
     series = [one.sound() for one in result.series if one.score in shown]
@@ -49,10 +52,10 @@ def subgroup_table(result: Result, by: Any) -> pd.DataFrame:
             samples = np.flatnonzero(groups.codes == place)
             for one in series:
                 found = result.estimate(one.among(samples), level)
-                few = found["n"] < FEWEST
+                few = (found["n"] if found.get("units") is None else found["units"]) < FEWEST
                 ends = {"low": math.nan, "high": math.nan, "unseen": math.nan} if few else {}
                 about = {"by": groups.name, "group": label, "model": one.model, "explainer": one.explainer, "score": one.score}
-                note = NOT_MEASURED if not len(one.samples) else FEW if few else ""
+                note = NOT_MEASURED if not len(one.samples) else too_few if few else ""
                 rows.append({**found, **ends, **about, "note": note})
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"units": "Int64"})
     return table.drop(columns="units") if result.units is None else table
