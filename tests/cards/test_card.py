@@ -162,7 +162,7 @@ def test_a_symmetry_that_the_model_keeps_is_asked() -> None:
     assert (step.explainer, step.gain is not None and step.gain > 0) == ("placed", True)
     assert f"Change: {step.change.rstrip('.')}. Measured: " in str(card)
     asked = page.html(card.record.model_copy(update={"advice": None}))
-    assert "placed may be changed so that they follow. To see how, and what that gains: veracity card FILE --advise" in asked
+    assert "placed may be changed so that it follows. To see how, and what that gains: veracity card FILE --advise" in asked
 
 
 def test_what_meta_evaluation_says_of_a_score(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from linear_cards import contributions, edges, labelled, linear_model
 from veracity import Audit
 from veracity.cards.card import CardStudy, accuracy_on
 from veracity.cards.case import percentile
+from veracity.cards.changes import paired_difference
+from veracity.cards.decide import Terms
 from veracity.cards.result import Card
 from veracity.cli import audit_file
 from veracity.core.errors import InputError, SpecError
@@ -147,6 +149,15 @@ def test_a_new_case(card: Card, folder: Path) -> None:
         read.case(near)
     with pytest.raises(InputError, match="No explainer of this card can be made from its folder"):
         read.case(near, model=linear_model())
+
+
+def test_a_comparison_counts_patients(card: Card) -> None:
+    said = str(card.changes_since(card))
+    assert "48 samples of 24 patients, the same in both" in said
+    gap = np.arange(24.0)[:, None]
+    few = Terms(gap, np.ones_like(gap), units=np.arange(24) // 4)
+    assert np.isnan(paired_difference(few, few, 0.95).low)  # 24 samples, but six patients
+    assert np.isfinite(paired_difference(replace(few, units=None), replace(few, units=None), 0.95).low)
 
 
 def test_a_card_that_is_made_again_without_groups_says_so(card: Card, folder: Path) -> None:

@@ -39,7 +39,8 @@ def advice_sentences(card: CardRecord) -> Iterator[str]:
     ]
     if card.advice is None:
         if short:
-            yield f"{listed(short)} may be changed so that they follow. To see how, and what that gains: {COMMAND}."
+            follow = "it follows" if len(short) == 1 else "they follow"
+            yield f"{listed(short)} may be changed so that {follow}. To see how, and what that gains: {COMMAND}."
         return
     if not card.advice:
         yield "Advice was asked for, and no explainer needs a change."
