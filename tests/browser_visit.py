@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Page
 
@@ -48,6 +49,13 @@ class Visit:
     def picture(self, name: str) -> None:
         if SCREENSHOTS:
             self.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
+
+
+def violations(page: Page, *rules: str) -> list[tuple[str, str]]:
+    """What axe-core, which the page has to hold, finds against all its rules or against these."""
+    chosen = {"runOnly": list(rules)} if rules else {}
+    found: dict[str, Any] = page.evaluate("options => axe.run(document, options)", {"resultTypes": ["violations"], **chosen})
+    return [(one["id"], node["html"]) for one in found["violations"] for node in one["nodes"]]
 
 
 @contextmanager

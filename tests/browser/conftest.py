@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -13,6 +14,8 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update "
     "--disable-sync"
 )
+
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +45,12 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
     for one in made:
         one.page.context.close()
     assert [complaint for one in made for complaint in one.complaints] == []
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The text of axe-core; without it these tests are skipped, but not where CI=true."""
+    if not AXE.exists():
+        sentence = "axe-core is not here: run 'npm ci' in web/ to check that pages are accessible."
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(sentence)
+    return AXE.read_text(encoding="utf-8")

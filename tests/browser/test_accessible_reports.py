@@ -1,22 +1,19 @@
-"""Every kind of report under the rules of axe-core, and on narrow screens and paper."""
+"""Every kind of report, and the page of an orbit evaluation, under the rules of axe-core, and on narrow screens and paper."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
-from browser_visit import Visit
+from browser_visit import Visit, served, violations
+from orbit_small import digits_like
 from report_runs import faithful_run, kinds_run, stable_run
 from veracity.report.leaderboard import leaderboard
 from veracity.studies.several import JointResult
 
 Begin = Callable[..., Visit]
-AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 KINDS = ("symmetry", "faithfulness", "stability", "joint", "leaderboard")
 NARROW = 390
 SMALLEST = 11
@@ -41,15 +38,6 @@ WIDTH = "document.documentElement.scrollWidth"
 
 
 @pytest.fixture(scope="module")
-def axe() -> str:
-    """The text of axe-core; without it these tests are skipped, but not where CI=true."""
-    if not AXE.exists():
-        sentence = "axe-core is not here: run 'npm ci' in web/ to check that reports are accessible."
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(sentence)
-    return AXE.read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("accessible")
     faithful = faithful_run(folder / "faithfulness", ("fast_gef", "pixel_flipping", "max_sensitivity"), samples=8, draws=3)
@@ -61,12 +49,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     made = {name: run.save_report(folder / f"{name}.html") for name, run in runs.items()}
     return {**made, "leaderboard": leaderboard(folder / "faithfulness").save_page(folder / "leaderboard.html")}
-
-
-def violations(page: Page, *rules: str) -> list[tuple[str, str]]:
-    chosen = {"runOnly": list(rules)} if rules else {}
-    found: dict[str, Any] = page.evaluate("options => axe.run(document, options)", {"resultTypes": ["violations"], **chosen})
-    return [(one["id"], node["html"]) for one in found["violations"] for node in one["nodes"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,3 +68,12 @@ def test_a_report_can_be_read_by_everybody(visit: Begin, axe: str, reports: dict
     page.emulate_media(media="print")
     page.set_viewport_size({"width": PAPER, "height": 990})
     assert page.evaluate(WIDTH) == PAPER
+
+
+def test_an_orbit_evaluation_can_be_read_by_everybody(visit: Begin, axe: str, tmp_path: Path) -> None:
+    digits_like(title="Squares").run(tmp_path / "squares", progress=False)
+    with served(tmp_path) as address:
+        page = visit().open(f"{address}#run=squares")
+        page.evaluate(axe)
+        assert violations(page) == []
+        assert page.get_by_role("heading", level=1).inner_text() == "Squares"

@@ -62,7 +62,8 @@ export class OrbitPage implements Page {
     this.input = new InputPanel(store, retry);
     this.detail = new DetailPanel(retry);
     const panels = [this.aggregate, this.scatter, this.individual, this.input, this.detail].map(({ panel }) => panel.node);
-    this.node = el("div", { class: "orbit", "data-testid": "orbit", "data-layout": meta.layout, "data-task": meta.task, "data-many": meta.models.length > 2 }, this.controls.node, el("div", { class: "panels" }, ...panels), this.figures);
+    const title = el("h1", { class: "unseen" }, meta.title || "Orbits");
+    this.node = el("main", { class: "orbit", "data-testid": "orbit", "data-layout": meta.layout, "data-task": meta.task, "data-many": meta.models.length > 2 }, title, this.controls.node, el("div", { class: "panels" }, ...panels), this.figures);
   }
 
   render(state: State): void {

@@ -54,7 +54,7 @@ export function auditPage(first: AuditMeta, store: Store): Page {
     return true;
   };
   const shown = meta.scores.length > 0 ? [figures, el("h2", {}, "All numbers"), numbers.node] : [el("p", {}, "This run holds no scores.")];
-  const node = el("div", { class: "wide", "data-testid": "audit" }, title, legend, ...shown, gaps);
+  const node = el("main", { class: "wide", "data-testid": "audit" }, title, legend, ...shown, gaps);
   return { node, render, key: () => false, destroy: () => undefined, refresh };
 }
 

@@ -12,7 +12,7 @@ const PAUSE = 10000;
  * frame; the line above leads to the pages of the parts.
  */
 export function reportPage(title: string, address: string | null, back: (() => void) | null, parts: readonly { id: string; name: string }[], store: Store): Page {
-  const node = el("div", { class: "framed", "data-testid": "report" });
+  const node = el("main", { class: "framed", "data-testid": "report" }, el("h1", { class: "unseen" }, title));
   const frame = address === null ? null : el("iframe", { src: address, sandbox: "", referrerpolicy: "no-referrer", title: `Report: ${title}` });
   let loaded = performance.now();
   let expected = 1;

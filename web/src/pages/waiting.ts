@@ -16,7 +16,7 @@ const COLUMNS: Column[] = [
 export function waitingPage(first: WaitingMeta): Page {
   const table = sortable(COLUMNS, first.rows, "waiting-table");
   const heading = el("div", { class: "titled" }, el("h1", {}, first.title || "Run"), el("span", { class: "quiet" }, date(first.created)));
-  const node = el("div", { class: "wide", "data-testid": "waiting" }, heading, el("p", {}, "There is nothing to draw yet: the plots come when all of it is measured."), ...(first.rows.length > 0 ? [table.node] : []));
+  const node = el("main", { class: "wide", "data-testid": "waiting" }, heading, el("p", {}, "There is nothing to draw yet: the plots come when all of it is measured."), ...(first.rows.length > 0 ? [table.node] : []));
   const refresh = (meta: RunMeta): boolean => {
     if (meta.kind === "waiting") table.update(meta.rows);
     return meta.kind === "waiting";
