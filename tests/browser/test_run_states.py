@@ -188,7 +188,7 @@ def test_a_bound_is_a_bound_in_the_table_and_in_the_plot(visit: Begin, tmp_path:
         assert cells[:6] == ["net", "gradient", "ln_p_f_hat", "done", f"≤ {MINUS}7.00", "not known"]
         assert high.startswith(f"≤ {MINUS}")
         page.locator('[data-testid="score-ln_p_f_hat"] path.at-most').wait_for(state="attached")
-        beside = page.locator('[data-testid="score-ln_p_f_hat"] text.number').text_content()
+        beside = page.locator('[data-testid="score-ln_p_f_hat"] .number').text_content()
         assert beside is not None
         assert beside.startswith(f"≤ {MINUS}7.00 ({high})")
         one.picture("bound-app")

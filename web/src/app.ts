@@ -4,7 +4,7 @@ import { Header } from "./header";
 import { levelOf } from "./orbit/chosen";
 import { OrbitPage } from "./orbit/page";
 import { sentencePage, type Page } from "./page";
-import { auditPage } from "./pages/audit";
+import { AuditPage } from "./pages/audit";
 import { reportPage } from "./pages/report";
 import { runsPage } from "./pages/runs";
 import { waitingPage } from "./pages/waiting";
@@ -155,7 +155,7 @@ export class App {
     if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
     const back = (): void => this.store.set({ page: null });
     if (meta.kind === "waiting") return waitingPage(meta);
-    if (meta.kind === "audit" && this.store.state.page !== "report") return auditPage(meta, this.store);
+    if (meta.kind === "audit" && this.store.state.page !== "report") return new AuditPage(meta, run, this.source.audit, this.store);
     const parts = meta.kind === "report" ? (meta.parts ?? []) : [];
     return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null, parts, this.store);
   }

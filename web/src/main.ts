@@ -1,6 +1,7 @@
 import "./style/base.css";
 import "./style/orbit.css";
 import "./style/pages.css";
+import "./style/audit.css";
 import { App } from "./app";
 import { sentencePage } from "./page";
 import type { DataSource } from "./source";

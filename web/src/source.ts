@@ -1,3 +1,4 @@
+import type { AuditSource, Subject } from "./audit/types";
 import type { Meta, Packed, Reference, RunIndex, RunMeta, RunState } from "./types";
 
 /** Where the pages' data come from: a server, or the payload of a file. */
@@ -17,6 +18,8 @@ export interface DataSource {
   sample(id: string, sample: number): Promise<Packed>;
   /** Where the run's own report is read, or null where it is not at hand. */
   report(id: string): string | null;
+  /** Answers about the samples of audits; null where there are none, as in a file. */
+  audit: AuditSource | null;
   /** A channel to the models of a run, or null where there are none. */
   channel(meta: Meta, heard: Heard): Channel | null;
 }
@@ -64,6 +67,10 @@ export const paths = {
   thumbnails: (id: string) => `${paths.run(id)}/thumbnails`,
   sample: (id: string, sample: number) => `${paths.run(id)}/samples/${sample}`,
   report: (id: string) => `${paths.run(id)}/report`,
+  spread: (id: string, { model, explainer, score }: Subject, form = "") => `${paths.run(id)}/spread${form}?${query({ model, explainer, score })}`,
+  cases: (id: string, { model, explainer, score }: Subject, more: Record<string, string>) => `${paths.run(id)}/cases?${query({ model, explainer, score, ...more })}`,
+  case: (id: string, sample: number, model: string, score: string) => `${paths.run(id)}/cases/${sample}?${query({ model, score })}`,
+  explanation: (id: string, sample: number, { model, explainer, score }: Subject) => `${paths.run(id)}/cases/${sample}/explanation?${query({ model, explainer, score })}`,
   live: (id: string) => `${paths.run(id)}/live`,
 };
 

@@ -22,6 +22,8 @@ export interface State {
   /** On the list of runs: what is searched for, and by which column it is sorted, "-" before a descending one. */
   readonly find: string | null;
   readonly sort: string | null;
+  /** On the page of an audit: which samples are listed. */
+  readonly only: string | null;
 }
 
 export const START: State = {
@@ -41,6 +43,7 @@ export const START: State = {
   theme: "auto",
   find: null,
   sort: null,
+  only: null,
 };
 
 /** The state as the part of an address behind "#"; what was not chosen is left out. */
@@ -65,6 +68,7 @@ export function toHash(state: State): string {
   put("theme", state.theme === START.theme ? null : state.theme);
   put("find", state.find || null);
   put("sort", state.sort);
+  put("only", state.only);
   return `#${found}`;
 }
 
@@ -90,6 +94,7 @@ export function fromHash(hash: string): State {
     theme: oneOf(found.get("theme"), ["auto", "light", "dark"]) ?? START.theme,
     find: found.get("find"),
     sort: found.get("sort"),
+    only: found.get("only"),
   };
 }
 

@@ -139,6 +139,13 @@ export interface AuditMeta {
   models: string[];
   explainers: string[];
   scores: ScoreInfo[];
+  samples: number;
+  /** The level of the intervals, such as 0.95. */
+  confidence: number;
+  /** Which samples can be listed, by model. */
+  choices: Record<string, string[]>;
+  /** Where the run lies on the server's machine. */
+  folder: string;
   table: Record<string, Cell>[];
   failures: Record<string, Cell>[];
   notes: string[];

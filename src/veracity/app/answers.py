@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -21,10 +24,10 @@ from veracity import __version__, report
 from veracity.app.home import answer_in, orbit_verdict, plain_text
 from veracity.app.links import key_of, report_path, with_links
 from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
-from veracity.core.errors import StoreError
+from veracity.core.errors import SpecError, StoreError
 from veracity.engine.store.files import Files
 from veracity.orbits import OrbitResult
-from veracity.report.interactive import answers
+from veracity.report.interactive import answers, cases
 from veracity.report.interactive.packed import encoded
 from veracity.report.page import answer_of
 from veracity.report.wording import title_of
@@ -32,6 +35,8 @@ from veracity.results import Result
 
 HELD = 8
 """How many audits' numbers are held at once."""
+OPENED = 2
+"""How many audits' measurements are held at once."""
 MANY = 4096
 """How many verdicts are held at once."""
 CHANGING = ("cells", "failed", "advice.json")
@@ -40,7 +45,31 @@ CHANGING = ("cells", "failed", "advice.json")
 
 def audit(run: Run) -> dict[str, Any]:
     """An audit as the interface shows it: kind, title, created, state, models, explainers, scores, table, failures, notes."""
-    return {"state": run.state(), **audit_numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
+    about = {"title": run.title, "created": run.created, "folder": os.path.abspath(run.folder)}
+    return {"state": run.state(), **audit_numbers(run.folder, stamp(run.folder, *CHANGING)), **about}
+
+
+class Opened:
+    """An audit that is read by one request at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.result, self.lock = Result(folder), RLock()
+
+
+@lru_cache(maxsize=OPENED)
+def opened(folder: Path, stamp: tuple[int, ...]) -> Opened:
+    """An audit, while its cells stay as they are."""
+    return Opened(folder)
+
+
+@contextmanager
+def reading(run: Run) -> Iterator[Result]:
+    """An audit's measurements, for one request; raises if the run is no audit."""
+    if run.kind != "audit":
+        raise SpecError(f"The run '{run.path}' has no samples of an audit: it is one of the kind '{run.kind}'.")
+    found = opened(run.folder, stamp(run.folder, *CHANGING))
+    with found.lock:
+        yield found.result
 
 
 def study(run: Run, runs: Runs) -> dict[str, Any]:
@@ -98,12 +127,22 @@ def orbit_words(folder: Path, stamp: tuple[int, ...]) -> str:
 @lru_cache(maxsize=HELD)
 def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     """What is derived from an audit's cells, while they stay as they are."""
-    result = Result(folder)
+    found = opened(folder, stamp)
+    with found.lock:
+        return numbers_of(found.result)
+
+
+def numbers_of(result: Result) -> dict[str, Any]:
+    """The table of an audit, and what its rows are about."""
     scores = {one.score: one for one in result.series}
+    models = list(result.manifest["models"])
     return {
         "kind": "audit",
-        "models": list(result.manifest["models"]),
+        "models": models,
         "explainers": list(dict.fromkeys(one.explainer for one in result.series if one.explainer)),
+        "samples": result.manifest["data"]["samples"],
+        "confidence": result.confidence,
+        "choices": {model: cases.choices(result, model) for model in models},
         "scores": [
             {**score_entry(name, one.direction.value, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
             for name, one in scores.items()
@@ -186,6 +225,43 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
     @app.get("/api/runs/{name}/samples/{sample}")
     def sample(name: Name, sample: int) -> Response:
         return as_bytes(answers.sample(workspace.orbits(name), sample, frames=not workspace.live(workspace.run(name))))
+
+    @app.get("/api/runs/{name}/spread")
+    def spread(name: Name, model: str, score: str, explainer: str = "") -> Response:
+        with reading(workspace.run(name)) as result:
+            return as_json(cases.spread(result, model, explainer, score))
+
+    @app.get("/api/runs/{name}/spread.csv")
+    def spread_csv(name: Name, model: str, score: str, explainer: str = "") -> Response:
+        with reading(workspace.run(name)) as result:
+            text = cases.as_csv(result, model, explainer, score)
+        return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
+
+    @app.get("/api/runs/{name}/cases")
+    def listing(
+        name: Name,
+        model: str,
+        score: str,
+        explainer: str = "",
+        order: str = "worst",
+        only: str = "all",
+        start: int = 0,
+        count: int = 24,
+        around: int | None = None,
+    ) -> Response:
+        with reading(workspace.run(name)) as result:
+            found = cases.listing(result, model, explainer, score, order=order, only=only, start=start, count=count, around=around)
+            return as_json(found)
+
+    @app.get("/api/runs/{name}/cases/{sample}")
+    def case(name: Name, sample: int, model: str, score: str) -> Response:
+        with reading(workspace.run(name)) as result:
+            return as_json(cases.case(result, model, score, sample))
+
+    @app.get("/api/runs/{name}/cases/{sample}/explanation")
+    def explanation(name: Name, sample: int, model: str, score: str, explainer: str) -> Response:
+        with reading(workspace.run(name)) as result:
+            return as_json(cases.explanation(result, model, explainer, score, sample))
 
     @app.get("/api/runs/{name}/report")
     def report(name: Name) -> Response:

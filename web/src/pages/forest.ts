@@ -1,6 +1,6 @@
 import { scaleLinear } from "d3-scale";
 import { dashOf, modelColour } from "../colour";
-import { el, svg } from "../dom";
+import { svg } from "../dom";
 import { interval, number, percent } from "../format";
 import { axisRange } from "../orbit/compute";
 import type { ScoreInfo } from "../types";
@@ -13,7 +13,7 @@ const LINE = 15;
 const PAD = 8;
 
 /** One score: a line for every explainer, on it a dot with its interval for every model; controls are hollow. */
-export function forest(score: ScoreInfo, rows: Row[], models: string[]): HTMLElement {
+export function forest(score: ScoreInfo, rows: Row[], models: string[]): SVGSVGElement {
   const explainers = [...new Set(rows.map((row) => row.explainer))];
   const reached = rows.filter((row) => row.state !== "pending").flatMap((row) => [row.value, row.low, row.high].filter((x) => x !== null));
   const [low, high] = axisRange(score.low, score.high, reached);
@@ -21,8 +21,9 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): HTMLEle
   if (score.low === null || score.high === null) x.nice(4);
   const step = Math.max(1, models.length) * LINE + 8;
   const bottom = explainers.length * step + 4;
-  const height = bottom + 22;
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "forest", role: "img", "aria-label": `${score.title}: values with intervals` });
+  const height = bottom + 44;
+  const drawing = svg("svg", { viewBox: `0 -20 ${WIDTH} ${height}`, class: "forest", role: "img", "aria-label": `${score.title}: values with intervals` });
+  drawing.append(svg("text", { x: 0, y: -8, class: "strong" }, `${score.title}${score.direction ? `, ${score.direction} is better` : ""}`));
   const named = x.tickFormat(4);
   for (const tick of x.ticks(4)) {
     drawing.append(svg("line", { x1: x(tick), x2: x(tick), y1: 0, y2: bottom, class: tick === 0 ? "grid zero" : "grid" }));
@@ -37,18 +38,13 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): HTMLEle
     drawing.append(name);
     for (const row of own) drawing.append(...marks(row, x, x(x.domain()[0]), middle + (models.indexOf(row.model) - (models.length - 1) / 2) * LINE, models.indexOf(row.model)));
   });
-  return el("figure", { class: "score", "data-testid": `score-${score.name}` }, caption(score), drawing);
-}
-
-function caption(score: ScoreInfo): HTMLElement {
-  const better = score.direction === "higher" ? "higher is better" : score.direction === "lower" ? "lower is better" : "";
-  return el("figcaption", {}, el("strong", {}, score.title), el("small", {}, better));
+  return drawing;
 }
 
 /** A row's interval, open to the edge of the axis where its low end is not known; an arrow where the value is only a bound. */
 function marks(row: Row, x: (value: number) => number, edge: number, y: number, model: number): SVGElement[] {
   const colour = modelColour(Math.max(0, model));
-  const said = svg("text", { x: WIDTH, y: y + 4, "text-anchor": "end", class: row.state === "done" ? "number" : "number quiet", "data-state": row.state }, text(row));
+  const said = svg("text", { x: WIDTH, y: y + 4, "text-anchor": "end", class: row.state === "done" ? "number" : "number quiet", "data-state": row.state }, forestText(row));
   said.append(svg("title", {}, [row.said, row.failed].filter(Boolean).join(": ")));
   if (row.value === null || row.state !== "done") return [said];
   const line = { y1: y, y2: y, stroke: colour, "stroke-width": 1.6 };
@@ -57,11 +53,12 @@ function marks(row: Row, x: (value: number) => number, edge: number, y: number, 
   if (row.high !== null) found.push(svg("line", { ...line, x1: row.low === null ? edge : x(row.low), x2: x(row.high), "stroke-dasharray": dashOf(colour) }));
   if (row.bound) found.push(svg("path", { d: `M${place - 6} ${y}H${place - 16}M${place - 12} ${y - 3.5}L${place - 16} ${y}L${place - 12} ${y + 3.5}`, class: "at-most", fill: "none", stroke: colour, "stroke-width": 1.6 }));
   const dot = svg("circle", { cx: place, cy: y, r: 4, fill: row.control ? "none" : colour, stroke: colour, "stroke-width": 1.6 });
-  dot.append(svg("title", {}, `${row.model}, ${row.explainer}: ${text(row)}`));
+  dot.append(svg("title", {}, `${row.model}, ${row.explainer}: ${forestText(row)}`));
   return [...found, dot, said];
 }
 
-function text(row: Row): string {
+/** A row's value with its interval, in words where there is none. */
+export function forestText(row: Row): string {
   if (row.state === "pending") return row.value === null ? `pending, ${row.progress}` : `so far ${row.bound ? "≤ " : ""}${number(row.value)}, ${row.progress}`;
   if (row.state !== "done") return row.state;
   if (row.unseen !== null) return `${number(row.value)} (all equal, unseen ≤ ${percent(Number(row.unseen.toPrecision(3)))})`;

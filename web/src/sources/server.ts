@@ -1,3 +1,4 @@
+import type { AuditSource } from "../audit/types";
 import { unpack } from "../packed";
 import { paths, SourceError, type Channel, type DataSource, type Heard } from "../source";
 import type { Meta, Packed, RunIndex, RunMeta, RunState } from "../types";
@@ -34,6 +35,14 @@ export class Server implements DataSource {
   thumbnails = async (id: string): Promise<Uint8Array> => new Uint8Array(await this.buffer(paths.thumbnails(id)));
   sample = async (id: string, sample: number): Promise<Packed> => unpack(await this.buffer(paths.sample(id, sample)));
   report = (id: string): string => `${paths.report(id)}?${new URLSearchParams({ token: this.token })}`;
+
+  audit: AuditSource = {
+    spread: (id, subject) => this.json(paths.spread(id, subject)),
+    csv: async (id, subject) => (await this.get(paths.spread(id, subject, ".csv"))).text(),
+    cases: (id, subject, order, only, start, around) => this.json(paths.cases(id, subject, { order, only, start: String(start), ...(around === null ? {} : { around: String(around) }) })),
+    case: (id, sample, model, score) => this.json(paths.case(id, sample, model, score)),
+    explanation: (id, sample, subject) => this.json(paths.explanation(id, sample, subject)),
+  };
 
   channel(meta: Meta, heard: Heard): Channel | null {
     if (!meta.live) return null;

@@ -1,0 +1,125 @@
+"""Single samples of a run: their values, explanations and stored pairs, read from the blocks that hold them and from no other.
+
+A run of a million samples has some thousand cells. What one sample says lies in one cell per model, explainer and score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from veracity.core.errors import InputError, unknown
+from veracity.engine.store.folder import NUMBERS
+from veracity.results.series import WorstPair, dense, derive, gather, unpack_pairs
+
+if TYPE_CHECKING:
+    from veracity.results.run import Result
+
+Cell = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleValue:
+    """What a score says of an explainer on one sample; NaN if it is undefined there. `failed` is the error of a sample that failed."""
+
+    explainer: str
+    control: bool
+    score: str
+    value: float
+    draws: int
+    undefined: int
+    failed: str = ""
+
+
+def check_sample(run: Result, sample: int) -> None:
+    """Raise if a run has no such sample."""
+    size = int(run.manifest["data"]["samples"])
+    if not 0 <= sample < size:
+        raise InputError(f"There is no sample {sample}: this run has the samples 0 to {size - 1}.")
+
+
+def place_in(run: Result, cell: Cell, sample: int) -> int | None:
+    """Where a sample stands in the block of a cell; None if it is in another block."""
+    numbers = run.manifest.get("blocks", {}).get(cell["model"], {}).get(str(cell["start"]))
+    if numbers is not None:
+        return list(numbers).index(sample) if sample in numbers else None
+    return sample - int(cell["start"]) if cell["start"] <= sample < cell["stop"] else None
+
+
+def cells_of(run: Result, model: str, sample: int) -> list[Cell]:
+    """The cells of a model that hold a sample; raises if there is no such model or sample."""
+    check_sample(run, sample)
+    mine = [cell for cell in run.manifest["cells"] if cell["model"] == model]
+    if not mine:
+        raise unknown("model of this run", model, {cell["model"] for cell in run.manifest["cells"]})
+    return [cell for cell in mine if place_in(run, cell, sample) is not None]
+
+
+def sample_values(run: Result, model: str, sample: int) -> list[SampleValue]:
+    """The value of every explainer of a model by every score, on one sample: as `Result.samples` has them, without reading all of them."""
+    grouped: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells_of(run, model, sample):
+        if cell["score"] in run.manifest["scores"]:
+            grouped.setdefault((cell["explainer"], cell["score"]), []).append(cell)
+    finished, lost = run.progress.done, {(one.explainer, one.score): one.lost for one in run.series if one.model == model}
+    found = []
+    for (explainer, score), cells in grouped.items():
+        keys = [cell["key"] for cell in cells if cell["key"] in finished]
+        samples, measured, counts = gather(dense(run.folder.read_cell(key, NUMBERS)) for key in keys)
+        if sample not in samples:
+            continue
+        values, per_sample, *_ = derive(run.manifest["score_specs"][score], measured)
+        at, failed = int(np.searchsorted(samples, sample)), lost.get((explainer, score), {}).get(sample, "")
+        draws = 0 if failed else int(counts[at])
+        found.append(
+            SampleValue(
+                explainer=explainer,
+                control=bool(cells[0]["control"]),
+                score=score,
+                value=float(per_sample[at]),
+                draws=draws,
+                undefined=max(draws - int(np.isfinite(values[at]).sum()), 0),
+                failed=failed,
+            )
+        )
+    return found
+
+
+def sample_explanation(run: Result, model: str, explainer: str, sample: int) -> Tensor | None:
+    """The explanation of one unperturbed input; None if the run did not keep it."""
+    cells = [cell for cell in cells_of(run, model, sample) if cell["explainer"] == explainer]
+    if not cells:
+        raise unknown("explainer of this run", explainer, {cell["explainer"] for cell in run.manifest["cells"] if cell["explainer"]})
+    stored = run.folder.records.keys("explanations")
+    for base, cell in {cell["base"]: cell for cell in cells if cell.get("base")}.items():
+        kept = run.folder.read_tensors("explanations", base) if base in stored else None
+        place = place_in(run, cell, sample)
+        if kept is not None and place is not None and place < len(kept["explanation"]):
+            return kept["explanation"][place]
+    return None
+
+
+def sample_pairs(run: Result, model: str, score: str, sample: int) -> list[WorstPair]:
+    """The stored pairs of one sample by a score: input and explanation before and after a perturbation."""
+    cells = [cell for cell in cells_of(run, model, sample) if cell["score"] == score]
+    return [pair for pair in pairs_in(run, cells) if pair.sample == sample]
+
+
+def sample_input(run: Result, sample: int) -> Tensor | None:
+    """The input of one sample; None if the run did not keep it. A run keeps the inputs of its most telling pairs."""
+    check_sample(run, sample)
+    cells = [cell for cell in run.manifest["cells"] if place_in(run, cell, sample) is not None]
+    return next((pair.input for pair in pairs_in(run, cells) if pair.sample == sample), None)
+
+
+def pairs_in(run: Result, cells: Iterable[Cell]) -> Iterator[WorstPair]:
+    """The stored pairs of some cells."""
+    stored = run.folder.records.keys("worst")
+    for cell in cells:
+        kept = run.folder.read_tensors("worst", cell["key"]) if cell["key"] in stored else None
+        if kept is not None:
+            yield from unpack_pairs(dict(cell), kept)

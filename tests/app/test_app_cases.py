@@ -1,0 +1,127 @@
+"""What the server answers about the samples of an audit: the numbers of `Result`, page by page, and one sentence for what cannot be had."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from app_client import client
+from starlette.testclient import TestClient
+
+from report_runs import digits_run, faithful_run, stable_run
+from veracity.results import Result
+from veracity.results.cases import sample_values
+
+BASE = "/api/runs/digits"
+GRAD_CAM = {"model": "all-cnn", "explainer": "grad_cam", "score": "equivariance"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("cases")
+    digits_run(found / "digits", samples=30)
+    faithful_run(found / "faithful", ("fast_gef", "pixel_flipping", "max_sensitivity"), samples=6, draws=3)
+    stable_run(found / "stable", samples=8)
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> TestClient:
+    return client(folder)
+
+
+def values_of(run: Result, model: str, explainer: str, score: str) -> dict[int, float]:
+    table = run.samples(score)
+    mine = table[(table["model"] == model) & (table["explainer"] == explainer)]
+    return dict(zip(mine["sample"], mine["value"], strict=True))
+
+
+@pytest.mark.parametrize("name", ["digits", "faithful", "stable"])
+def test_one_sample_has_the_values_of_the_result(folder: Path, name: str) -> None:
+    run = Result(folder / name)
+    known = {score: run.samples(score).set_index(["model", "explainer", "sample"])["value"] for score in run.manifest["scores"]}
+    model = next(iter(run.manifest["models"]))
+    found = sample_values(run, model, 5)
+    assert len(found) == sum(len(values.loc[[model]].index.unique("explainer")) for values in known.values())
+    for one in found:
+        assert one.value == pytest.approx(known[one.score][model, one.explainer, 5], nan_ok=True)
+
+
+def test_a_spread_and_its_csv_hold_every_sample(served: TestClient, folder: Path) -> None:
+    known = values_of(Result(folder / "digits"), **GRAD_CAM)
+    defined = {sample: value for sample, value in known.items() if math.isfinite(value)}
+    found = served.get(f"{BASE}/spread", params=GRAD_CAM).json()
+    assert dict(zip(found["samples"], found["values"], strict=True)) == defined
+    assert (found["n"], found["undefined"], sum(found["counts"])) == (len(defined), 7, len(defined))
+    assert found["quartiles"][2] == pytest.approx(np.median(list(defined.values())))
+    lines = served.get(f"{BASE}/spread.csv", params=GRAD_CAM).text.splitlines()
+    assert lines[0] == "model,explainer,score,sample,value"
+    assert {int(line.split(",")[3]): line.split(",")[4] for line in lines[1:]} == {
+        sample: repr(value) if math.isfinite(value) else "" for sample, value in known.items()
+    }
+
+
+def test_samples_come_in_order_and_page_by_page(served: TestClient, folder: Path) -> None:
+    known = {sample: value for sample, value in values_of(Result(folder / "digits"), **GRAD_CAM).items() if math.isfinite(value)}
+    worst = sorted(known, key=lambda sample: known[sample])
+
+    def page(**asked: object) -> tuple[int, list[int]]:
+        found = served.get(f"{BASE}/cases", params={**GRAD_CAM, "count": 4, **asked}).json()
+        return found["total"], [one["sample"] for one in found["cases"]]
+
+    values = [known[sample] for sample in page()[1]]
+    assert values == sorted(known.values())[:4]
+    assert page(order="best")[1][0] == max(known, key=lambda sample: known[sample])
+    assert page(order="number", start=8) == (30, [8, 9, 10, 11])
+    assert page(order="number", around=17)[1] == [16, 17, 18, 19]
+    assert worst[9] in page(around=worst[9])[1]
+    total, samples = page(only="undefined")
+    assert total == 7
+    assert not set(samples) & set(known)
+
+
+def test_a_stored_pair_is_drawn_with_what_was_expected(served: TestClient, folder: Path) -> None:
+    pair = Result(folder / "digits").worst("equivariance")[0]
+    sample = pair.sample % 30
+    asked = {"model": pair.model, "score": "equivariance"}
+    found = served.get(f"{BASE}/cases/{sample}", params=asked).json()
+    kinds = {part: [one[part]["kind"] for one in found["pairs"]] for part in ("moved", "expected", "found")}
+    assert all(set(kind) <= {"picture"} for kind in kinds.values())
+    assert {one["explainer"] for one in found["values"]} >= {"saliency", "lime", "random_uniform", ""}
+    missing = served.get(f"{BASE}/cases/{sample}/explanation", params={**asked, "explainer": "lime"}).json()
+    assert missing == {"explainer": "lime", "drawing": None}, "a run without explanations says so"
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status", "sentence"),
+    [
+        ("cases/30", GRAD_CAM, 404, "There is no sample 30: this run has the samples 0 to 29."),
+        ("cases/x", GRAD_CAM, 422, "The address is incomplete, or a part of it has the wrong form: check sample."),
+        ("cases/0", {"model": "b", "score": "equivariance"}, 404, "Unknown model of this run 'b'."),
+        ("cases", {**GRAD_CAM, "order": "odd"}, 404, "Unknown order of samples 'odd'. Known: best, number, worst."),
+        ("cases", {**GRAD_CAM, "only": "wrong:"}, 404, "Unknown choice of samples 'wrong:'."),
+        ("cases", {**GRAD_CAM, "count": 100_000}, 404, "A page has 1 to 200 samples and starts at 0 or later."),
+        ("cases/0/explanation", {**GRAD_CAM, "explainer": "lim"}, 404, "Unknown explainer of this run 'lim'. Did you mean 'lime'?"),
+        ("spread", {**GRAD_CAM, "explainer": "grad_can"}, 404, "Unknown row of this run 'all-cnn / grad_can / equivariance'."),
+    ],
+)
+def test_a_bad_question_gets_one_sentence(served: TestClient, path: str, asked: dict[str, object], status: int, sentence: str) -> None:
+    found = served.get(f"{BASE}/{path}?{urlencode(asked)}")
+    assert found.status_code == status
+    assert found.json()["error"].startswith(sentence)
+
+
+def test_a_run_that_is_deleted_meanwhile_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    for name in ("gone", "here"):
+        shutil.copytree(folder / "digits", tmp_path / name)
+    served = client(tmp_path)
+    assert served.get("/api/runs/gone/spread", params=GRAD_CAM).status_code == 200
+    shutil.rmtree(tmp_path / "gone")
+    for path in ("spread", "spread.csv", "cases", "cases/0", "cases/0/explanation"):
+        found = served.get(f"/api/runs/gone/{path}", params=GRAD_CAM)
+        assert (found.status_code, found.json()["error"][:28]) == (404, "There is no run 'gone' here:")
+    assert served.get("/api/runs/here/spread", params=GRAD_CAM).status_code == 200

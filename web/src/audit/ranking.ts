@@ -1,0 +1,191 @@
+import { scaleLinear } from "d3-scale";
+import { dashOf, modelColour } from "../colour";
+import { el, svg } from "../dom";
+import { number } from "../format";
+import { axisRange } from "../orbit/compute";
+import { forest, forestText } from "../pages/forest";
+import { rowsOf, type Row } from "../pages/rows";
+import type { Store } from "../store";
+import type { AuditMeta, Cell, ScoreInfo } from "../types";
+import { Board, refill } from "./board";
+import { arrow, better, breakable, nameOf, rank, type Choice } from "./chosen";
+import type { Table } from "./export";
+
+const LINE = 15;
+const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control", "control", "state"];
+
+/** Explainers by one score, best first, with intervals, controls and self-agreement. */
+export class Ranking {
+  readonly board: Board;
+  private readonly table = el("table", { class: "ranking numbers" });
+  private now: { meta: AuditMeta; choice: Choice } | null = null;
+
+  constructor(private readonly store: Store) {
+    this.board = new Board("ranking", "Ranking", () => undefined, { name: "ranking", svg: () => this.svg(), csv: () => this.csv() });
+    this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking of explainers" }, this.table));
+  }
+
+  render(meta: AuditMeta, choice: Choice): void {
+    this.now = { meta, choice };
+    const { score, ranked } = choice;
+    this.board.show({ state: "ready", value: null });
+    const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : ""].filter(Boolean);
+    this.board.describe(side.join(", "));
+    const every = rowsOf(meta, score.name);
+    const x = scaleOf(score, every);
+    this.table.dataset.testid = `score-${score.name}`;
+    const beside = ranked.some((row) => row.explainer !== "");
+    const heads = ["Explainer", axis(x), `Value (${Math.round(100 * meta.confidence)} %)`, ...(beside ? ["Self-agreement", "Random control"] : []), "Samples"];
+    const head = el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)));
+    refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside))));
+  }
+
+  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: boolean): HTMLElement {
+    const chosen = row.explainer === choice.explainer;
+    const choose = (): void => this.store.set({ explainer: row.explainer, models: [choice.model], score: choice.score.name });
+    const button = el("button", { type: "button", class: "plain", "data-key": row.explainer, "aria-pressed": String(chosen), onclick: choose }, ...breakable(nameOf(row.explainer)));
+    const source = meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {};
+    const plot = el("td", { class: "dots", onclick: choose }, dots(every.filter((one) => one.explainer === row.explainer), x, meta.models));
+    const more = beside ? [cell(source.self_agreement), cell(source.random_control)] : [];
+    const said = row.state === "done" ? "" : " quiet";
+    return el(
+      "tr",
+      { "data-explainer": row.explainer, "data-chosen": chosen, "data-state": row.state },
+      el("th", { scope: "row" }, button, row.control ? el("small", { class: "quiet" }, "control") : null),
+      plot,
+      el("td", { class: `n number${said}`, "data-state": row.state, title: [row.said, row.failed].filter(Boolean).join(": ") }, forestText(row)),
+      ...more,
+      el("td", { class: "n" }, counted(row)),
+    );
+  }
+
+  private svg(): SVGSVGElement | null {
+    if (this.now === null) return null;
+    const { meta, choice } = this.now;
+    const order = choice.ranked.map((row) => row.explainer);
+    const rows = rowsOf(meta, choice.score.name).sort((a, b) => order.indexOf(a.explainer) - order.indexOf(b.explainer));
+    return forest(choice.score, rows, meta.models);
+  }
+
+  private csv(): Table | null {
+    if (this.now === null) return null;
+    const { meta, choice } = this.now;
+    const rows = choice.ranked.map((row) => meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {});
+    return [COLUMNS, ...rows.map((row) => COLUMNS.map((name) => plain(row[name])))];
+  }
+}
+
+export function plain(value: Cell | undefined): string | number | null {
+  return typeof value === "boolean" ? String(value) : (value ?? null);
+}
+
+type Scale = ReturnType<typeof scaleLinear<number, number>>;
+
+/** From values to per cent of the width. */
+function scaleOf(score: ScoreInfo, rows: Row[]): Scale {
+  const reached = rows.filter((row) => row.state !== "pending").flatMap((row) => [row.value, row.low, row.high].filter((one) => one !== null));
+  const x = scaleLinear(axisRange(score.low, score.high, reached), [3, 97]);
+  return score.low === null || score.high === null ? x.nice(4) : x;
+}
+
+function axis(x: Scale): Element {
+  const node = svg("svg", { class: "strip axis-strip", height: 16, "aria-hidden": "true" });
+  const said = x.tickFormat(3);
+  for (const tick of x.ticks(3)) node.append(svg("text", { x: `${x(tick)}%`, y: 12, "text-anchor": "middle" }, said(tick)));
+  return el("span", {}, el("span", { class: "unseen" }, "Plot"), node);
+}
+
+/** One line for each model: its interval, and a dot that is hollow for a control; an arrow where the value is only a bound. */
+function dots(rows: Row[], x: Scale, models: string[]): SVGSVGElement {
+  const node = svg("svg", { class: "strip", height: Math.max(1, models.length) * LINE + 3, "aria-hidden": "true" });
+  for (const tick of x.ticks(3)) node.append(svg("line", { x1: `${x(tick)}%`, x2: `${x(tick)}%`, y1: 0, y2: "100%", class: tick === 0 ? "grid zero" : "grid" }));
+  for (const row of rows) {
+    if (row.value === null || row.state !== "done") continue;
+    const place = Math.max(0, models.indexOf(row.model));
+    const [colour, y] = [modelColour(place), place * LINE + LINE / 2 + 1.5];
+    const drawn = { stroke: colour, "stroke-width": 1.6 };
+    if (row.high !== null) node.append(svg("line", { ...drawn, y1: y, y2: y, x1: `${x(row.low ?? x.domain()[0])}%`, x2: `${x(row.high)}%`, "stroke-dasharray": dashOf(colour) }));
+    const at = svg("svg", { x: `${x(row.value)}%`, y, overflow: "visible", width: 1, height: 1 });
+    if (row.bound) at.append(svg("path", { d: "M-6 0H-16M-12 -3.5L-16 0L-12 3.5", class: "at-most", fill: "none", ...drawn }));
+    at.append(svg("circle", { r: 4, class: row.control ? "hollow" : null, fill: row.control ? "none" : colour, ...drawn }));
+    at.append(svg("title", {}, `${row.model}: ${forestText(row)}`));
+    node.append(at);
+  }
+  return node;
+}
+
+function cell(value: Cell | undefined): HTMLElement {
+  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–");
+}
+
+function counted(row: Row): string {
+  const n = (row.n ?? 0).toLocaleString("en");
+  return row.undefined ? `${n}, ${row.undefined.toLocaleString("en")} undefined` : n;
+}
+
+/** Every explainer by every score of one model. */
+export class Matrix {
+  readonly board: Board;
+  private readonly table = el("table", { class: "matrix numbers" });
+  private grid: Table = [];
+
+  constructor(private readonly store: Store) {
+    this.board = new Board("matrix", "Explainers by scores", () => undefined, { name: "matrix", svg: () => gridSvg(this.grid), csv: () => this.grid });
+    this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of explainers by scores" }, this.table));
+  }
+
+  render(meta: AuditMeta, choice: Choice): void {
+    this.board.show({ state: "ready", value: null });
+    this.board.describe(`${choice.model}; darker is better within a score, arrows point to better values`);
+    const own = new Map(meta.scores.map((score) => [score.name, rank(rowsOf(meta, score.name).filter(({ model }) => model === choice.model), score)]));
+    const first = choice.ranked.map((row) => row.explainer);
+    const rest = [...new Set([...own.values()].flat().map((row) => row.explainer))].filter((name) => !first.includes(name));
+    const names = [...first, ...rest];
+    const controls = new Set([...own.values()].flat().filter((row) => row.control).map((row) => row.explainer));
+    const heads = meta.scores.map((score) => {
+      const choose = (): void => this.store.set({ score: score.name });
+      return el("th", { scope: "col", "data-chosen": score === choice.score }, el("button", { type: "button", class: "plain", "data-key": `score ${score.name}`, "aria-pressed": String(score === choice.score), onclick: choose }, `${score.title}${arrow(score)}`));
+    });
+    const body = names.map((name) => {
+      const cells = meta.scores.map((score) => {
+        const rows = own.get(score.name) ?? [];
+        const row = rows.find(({ explainer }) => explainer === name);
+        if (row === undefined) return el("td", { class: "n quiet" }, el("span", { class: "unseen" }, "not measured"));
+        const chosen = score === choice.score && name === choice.explainer;
+        const choose = (): void => this.store.set({ score: score.name, explainer: name, models: [choice.model] });
+        const text = row.value === null || row.state !== "done" ? row.state : `${row.bound ? "≤ " : ""}${number(row.value)}`;
+        const label = `${nameOf(name)}, ${score.title}: ${text}`;
+        const button = el("button", { type: "button", class: "plain", "data-key": `${score.name} ${name}`, "aria-pressed": String(chosen), "aria-label": label, onclick: choose }, text);
+        return el("td", { class: "n", "data-tint": row.control ? null : tint(row, rows, score), "data-score": score.name, "data-chosen": chosen }, button);
+      });
+      const control = controls.has(name) ? el("small", { class: "quiet" }, "control") : null;
+      return el("tr", { "data-explainer": name }, el("th", { scope: "row" }, ...breakable(nameOf(name)), control), ...cells);
+    });
+    this.grid = [["explainer", ...meta.scores.map(({ name }) => name)], ...names.map((name) => [name, ...meta.scores.map((score) => own.get(score.name)?.find(({ explainer }) => explainer === name)?.value ?? null)])];
+    refill(this.table, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...heads)), el("tbody", {}, ...body));
+  }
+}
+
+/** From 0 (worst of the explainers) to 4 (best); null where the score has no direction or nobody to compare with. */
+function tint(row: Row, rows: Row[], score: ScoreInfo): number | null {
+  const values = rows.filter((one) => !one.control && one.value !== null && one.state === "done").map((one) => one.value!);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  if (row.value === null || row.state !== "done" || score.direction === "" || values.length < 2 || !(high > low)) return null;
+  const share = (row.value - low) / (high - low);
+  return Math.round(4 * (score.direction === "higher" ? share : 1 - share));
+}
+
+/** A table of numbers as a drawing. */
+export function gridSvg(grid: Table): SVGSVGElement | null {
+  if (grid.length === 0) return null;
+  const [first, step, line] = [180, 130, 20];
+  const [width, height] = [first + step * (grid[0].length - 1) + 20, line * grid.length + 16];
+  const node = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "drawing" });
+  grid.forEach((row, i) =>
+    row.forEach((value, j) => {
+      const text = typeof value === "number" ? number(value) : (value ?? "–") || "the model itself";
+      node.append(svg("text", { x: j === 0 ? 10 : first + j * step, y: 20 + i * line, "text-anchor": j === 0 ? "start" : "end", class: i === 0 ? "word strong" : "word" }, text));
+    }),
+  );
+  return node;
+}
