@@ -13,6 +13,7 @@ from app_client import client
 from starlette.testclient import TestClient
 
 from report_runs import digits_run, faithful_run, stable_run
+from veracity.app import answers as application_answers
 from veracity.results import Result
 from veracity.results.cases import sample_values
 
@@ -113,6 +114,17 @@ def test_a_bad_question_gets_one_sentence(served: TestClient, path: str, asked: 
     found = served.get(f"{BASE}/{path}?{urlencode(asked)}")
     assert found.status_code == status
     assert found.json()["error"].startswith(sentence)
+
+
+def test_a_large_audit_opens_before_its_numbers_are_derived(served: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = served.get(BASE).json()
+    monkeypatch.setattr(application_answers, "LARGE", 29)
+    early = served.get(BASE).json()
+    subjects = [[(row["model"], row["explainer"], row["score"]) for row in found["table"]] for found in (early, whole)]
+    assert subjects[0] == subjects[1]
+    assert early["partial"]
+    assert all("value" not in row for row in early["table"])
+    assert served.get(BASE, params={"whole": True}).json() == whole
 
 
 def test_a_run_that_is_deleted_meanwhile_is_one_sentence(folder: Path, tmp_path: Path) -> None:

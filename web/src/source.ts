@@ -59,6 +59,7 @@ export class SourceError extends Error {
 export const paths = {
   index: "/api/index",
   run: (id: string) => `/api/runs/${encodeURIComponent(id)}`,
+  whole: (id: string) => `${paths.run(id)}?whole=true`,
   state: (id: string) => `${paths.run(id)}/state`,
   verdict: (id: string) => `${paths.run(id)}/verdict`,
   values: (id: string, metric: string, model: string, reference: string) => `${paths.run(id)}/values?${query({ metric, model, reference })}`,

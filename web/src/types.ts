@@ -142,6 +142,8 @@ export interface AuditMeta {
   samples: number;
   /** The level of the intervals, such as 0.95. */
   confidence: number;
+  /** Whether the numbers of the table are still being derived, as of very many samples. */
+  partial: boolean;
   /** Which samples can be listed, by model. */
   choices: Record<string, string[]>;
   /** Where the run lies on the server's machine. */

@@ -37,15 +37,23 @@ HELD = 8
 """How many audits' numbers are held at once."""
 OPENED = 2
 """How many audits' measurements are held at once."""
+LARGE = 50_000
+"""The page of an audit with more samples opens before its table is derived."""
 MANY = 4096
 """How many verdicts are held at once."""
 CHANGING = ("cells", "failed", "advice.json")
 """What changes while an audit goes on."""
 
 
-def audit(run: Run) -> dict[str, Any]:
-    """An audit as the interface shows it: kind, title, created, state, models, explainers, scores, table, failures, notes."""
+def audit(run: Run, whole: bool) -> dict[str, Any]:
+    """An audit as the interface shows it: kind, title, created, state, models, explainers, scores, table, failures, notes.
+
+    The table of a large one takes seconds to derive. Unless `whole` is asked for, it is `partial`: its rows have no numbers yet.
+    """
     about = {"title": run.title, "created": run.created, "folder": os.path.abspath(run.folder)}
+    if not whole and run.about["data"]["samples"] > LARGE:
+        with reading(run) as result:
+            return {"state": run.state(), **outline(result), **about}
     return {"state": run.state(), **audit_numbers(run.folder, stamp(run.folder, *CHANGING)), **about}
 
 
@@ -127,13 +135,13 @@ def orbit_words(folder: Path, stamp: tuple[int, ...]) -> str:
 @lru_cache(maxsize=HELD)
 def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     """What is derived from an audit's cells, while they stay as they are."""
-    found = opened(folder, stamp)
-    with found.lock:
-        return numbers_of(found.result)
+    result = Result(folder)
+    return {**outline(result), "partial": False, "table": result.table(), "failures": result.failures()}
 
 
-def numbers_of(result: Result) -> dict[str, Any]:
-    """The table of an audit, and what its rows are about."""
+def outline(result: Result) -> dict[str, Any]:
+    """What an audit is about, by its manifest alone: rows are named, and have no numbers."""
+    names = ("model", "explainer", "score", "control")
     scores = {one.score: one for one in result.series}
     models = list(result.manifest["models"])
     return {
@@ -148,8 +156,13 @@ def numbers_of(result: Result) -> dict[str, Any]:
             for name, one in scores.items()
             if name in result.manifest["scores"]
         ],
-        "table": result.table(),
-        "failures": result.failures(),
+        "partial": True,
+        "table": [
+            {**{name: getattr(one, name) for name in names}, "state": "reading"}
+            for one in result.series
+            if one.score in result.manifest["scores"]
+        ],
+        "failures": [],
         "notes": [note_sentence(note) for note in result.manifest["notes"]],
     }
 
@@ -195,12 +208,12 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
         return Response(body, headers={**HEADERS, "etag": tag}, media_type="application/json")
 
     @app.get("/api/runs/{name}")
-    def run(name: Name) -> Response:
+    def run(name: Name, whole: bool = False) -> Response:
         found = workspace.run(name)
         if found.kind == "orbits":
             view = workspace.view(found)
             return as_json(workspace.meta(found) if view.complete else waiting(found, view))
-        return as_json(study(found, workspace.runs) if found.kind == STUDY else audit(found))
+        return as_json(study(found, workspace.runs) if found.kind == STUDY else audit(found, whole))
 
     @app.get("/api/runs/{name}/state")
     def state(name: Name) -> Response:

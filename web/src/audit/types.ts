@@ -1,3 +1,5 @@
+import type { AuditMeta } from "../types";
+
 /** A row of the table: one explainer of one model by one score; the explainer of a score of the model itself is "". */
 export interface Subject {
   model: string;
@@ -83,6 +85,8 @@ export interface Explained {
 
 /** The answers about the samples of an audit. */
 export interface AuditSource {
+  /** The audit with all numbers of its table. */
+  whole(id: string): Promise<AuditMeta>;
   spread(id: string, subject: Subject): Promise<Spread>;
   csv(id: string, subject: Subject): Promise<string>;
   cases(id: string, subject: Subject, order: Order, only: string, start: number, around: number | null): Promise<CasePage>;

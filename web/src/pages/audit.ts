@@ -66,6 +66,7 @@ export class AuditPage implements Page {
     this.samples = new Samples(store, retry, () => this.again());
     this.sample = new SamplePanel(store, retry, () => this.again(), (by) => this.step(by));
     this.node = el("main", { class: "wide audit", "data-testid": "audit" }, this.title(), ...this.content());
+    this.complete();
   }
 
   render(state: State): void {
@@ -98,11 +99,27 @@ export class AuditPage implements Page {
   }
 
   refresh(newer: RunMeta): boolean {
+    if (newer.kind === "audit" && newer.partial && !this.meta.partial) newer = { ...newer, table: this.meta.table, failures: this.meta.failures };
     if (newer.kind !== "audit" || newer.models.join() !== this.meta.models.join() || newer.scores.length !== this.meta.scores.length) return false;
     this.meta = newer;
     this.epoch++;
+    this.complete();
     this.render(this.store.state);
     return true;
+  }
+
+  /** Asks for the numbers of the table, where the page opened before they were derived. */
+  private complete(): void {
+    const { epoch, source } = this;
+    if (!this.meta.partial || source === null) return;
+    source.whole(this.run).then(
+      (meta) => {
+        if (this.gone || this.epoch !== epoch) return;
+        this.meta = meta;
+        this.render(this.store.state);
+      },
+      (error: unknown) => keep(this.told, { textContent: error instanceof Error ? error.message : String(error) }),
+    );
   }
 
   destroy(): void {

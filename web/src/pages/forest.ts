@@ -59,6 +59,7 @@ function marks(row: Row, x: (value: number) => number, edge: number, y: number, 
 
 /** A row's value with its interval, in words where there is none. */
 export function forestText(row: Row): string {
+  if (row.state === "reading") return "reading…";
   if (row.state === "pending") return row.value === null ? `pending, ${row.progress}` : `so far ${row.bound ? "≤ " : ""}${number(row.value)}, ${row.progress}`;
   if (row.state !== "done") return row.state;
   if (row.unseen !== null) return `${number(row.value)} (all equal, unseen ≤ ${percent(Number(row.unseen.toPrecision(3)))})`;

@@ -75,6 +75,7 @@ function cells(row: Record<string, Cell>): string {
 /** A row's value: "≤ −2.00" where it is only a bound, "so far 0.91" where the row is pending. */
 export function valueText(row: Record<string, Cell>): string {
   const value = numeric(row.value);
+  if (row.state === "reading") return "";
   if (value === null) return row.state === "undefined" ? "undefined" : "–";
   return `${row.state === "pending" ? "so far " : ""}${row.bound === true ? "≤ " : ""}${number(value)}`;
 }

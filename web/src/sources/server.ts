@@ -37,6 +37,7 @@ export class Server implements DataSource {
   report = (id: string): string => `${paths.report(id)}?${new URLSearchParams({ token: this.token })}`;
 
   audit: AuditSource = {
+    whole: (id) => this.json(paths.whole(id)),
     spread: (id, subject) => this.json(paths.spread(id, subject)),
     csv: async (id, subject) => (await this.get(paths.spread(id, subject, ".csv"))).text(),
     cases: (id, subject, order, only, start, around) => this.json(paths.cases(id, subject, { order, only, start: String(start), ...(around === null ? {} : { around: String(around) }) })),
