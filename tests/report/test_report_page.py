@@ -5,7 +5,6 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -262,13 +261,6 @@ def test_a_report_needs_a_file_that_can_be_written(run: Result, tmp_path: Path) 
 
 def test_the_same_run_gives_the_same_page(run: Result, html: str) -> None:
     assert render(run) == html
-
-
-def test_a_notebook_shows_the_page_in_a_frame(tmp_path: Path) -> None:
-    run = small_run(tmp_path, {"equivariance": Equivariance()})
-    shown = run._repr_html_()
-    assert shown.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
-    assert unescape(shown.split('"')[1]) == render(run)
 
 
 def test_one_map_for_all_samples_is_no_merit(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,7 +19,7 @@ from veracity.core.errors import InputError, unknown
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.study import findings
-from veracity.results.pages import FRAME, save_text
+from veracity.results.pages import frame, save_text
 from veracity.studies.result import StudyResult, gate_rows
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class Card(StudyResult):
         """The page, for a notebook."""
         from veracity.cards.page import html
 
-        return FRAME.format(escape(html(self.record)))
+        return frame(html(self.record))
 
     def save_report(self, path: str | Path) -> Path:
         """Write the page, one HTML file that opens anywhere."""

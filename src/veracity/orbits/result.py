@@ -31,7 +31,7 @@ from veracity.orbits.layouts import orbit_of
 from veracity.orbits.pictures import Picture, draw_inputs, restore_inputs
 from veracity.orbits.reduction import METHODS, embed
 from veracity.orbits.statistics import agreement, bounds_of, equivariance_gap, mean_along, summary
-from veracity.results.pages import framed_page, save_page
+from veracity.results.pages import figure_of, framed_page, save_page
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]
@@ -319,8 +319,15 @@ class OrbitResult:
         return save_page(Kind.ORBITS, self, path, samples=samples)
 
     def _repr_html_(self) -> str:
-        """The interface, for a notebook."""
+        """The means and the metrics along the orbit, for a notebook; `save_report` writes the interactive page."""
         return framed_page(Kind.ORBITS, self)
+
+    def figure(self, name: str = "orbit", metric: str | None = None) -> Any:
+        """A figure that shows itself in a notebook, and that `.save("x.svg")` writes: "orbit" along the orbit, or "models".
+
+        Of all metrics, unless one is named. `.save` also writes .png, .pdf and .html.
+        """
+        return figure_of(Kind.ORBITS, self, name, metric)
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then agreement with the truth, notes and failures."""

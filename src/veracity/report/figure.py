@@ -85,10 +85,17 @@ def figures_of(reading: RunReading, label: str) -> tuple[Plot, ...]:
     made = []
     for name in reading.score(label).figures:
         figure = FIGURES[name]() if isinstance(FIGURES[name], type) else FIGURES[name]
-        if isinstance(figure, Figure) and all(getattr(reading, need) for need in figure.needs):
-            data = figure.data(reading, label)
-            made += [] if data is None else [figure.plot(reading, label, data)]
+        found = figure_plot(figure, reading, label) if isinstance(figure, Figure) else None
+        made += [] if found is None else [found]
     return tuple(made)
+
+
+def figure_plot(figure: Figure, reading: RunReading, label: str) -> Plot | None:
+    """The figure of a score; None if the run does not hold it."""
+    if not all(getattr(reading, need) for need in figure.needs):
+        return None
+    data = figure.data(reading, label)
+    return None if data is None else figure.plot(reading, label, data)
 
 
 def shared_figure(reading: RunReading, name: str) -> Any:

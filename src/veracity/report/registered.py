@@ -20,22 +20,43 @@ from veracity.report.page import render
 
 @dataclass(frozen=True)
 class Renderer:
-    """What makes a page of one kind of result: `render(result, **options)` is the HTML."""
+    """What makes a page of one kind of result: `render(result, **options)` is the HTML.
+
+    `brief(result)` is a shorter page without scripts, for notebooks; `figure(result, name, score)` is one of its figures.
+    """
 
     name: str
     render: Callable[..., str]
+    brief: Callable[[Any], str] | None = None
+    figure: Callable[..., Any] | None = None
+
+
+def call_later(module: str, function: str, result: Any, *more: Any, **options: Any) -> Any:
+    """Call a function of a module of this package that is imported only now."""
+    return getattr(import_module(f"veracity.report.{module}"), function)(result, *more, **options)
 
 
 def render_later(module: str, function: str, result: Any, **options: Any) -> str:
-    """Call a function of a module of this package that is imported only now."""
-    return str(getattr(import_module(f"veracity.report.{module}"), function)(result, **options))
+    """Make a page by a function of a module of this package that is imported only now."""
+    return str(call_later(module, function, result, **options))
 
 
 for module in iter_modules(figures.__path__):
     import_module(f"{figures.__name__}.{module.name}")
-RENDERERS.add(Renderer(Kind.AUDIT, render))
+RENDERERS.add(
+    Renderer(
+        Kind.AUDIT, render, brief=partial(render_later, "notebook", "brief_audit"), figure=partial(call_later, "drawing", "audit_figure")
+    )
+)
 RENDERERS.add(Renderer(Kind.AUDITS, partial(render_later, "joint", "render_several")))
-RENDERERS.add(Renderer(Kind.ORBITS, partial(render_later, "interactive.offline", "render_offline")))
+RENDERERS.add(
+    Renderer(
+        Kind.ORBITS,
+        partial(render_later, "interactive.offline", "render_offline"),
+        brief=partial(render_later, "notebook", "brief_orbits"),
+        figure=partial(call_later, "drawing", "orbit_figure"),
+    )
+)
 RENDERERS.add(Renderer(Kind.META, partial(render_later, "meta", "render_meta")))
 RENDERERS.add(Renderer(Kind.DEGRADATION, partial(render_later, "degradation", "render_degradation")))
 RENDERERS.add(Renderer(Kind.DISTANCES, partial(render_later, "distances", "render_distances")))

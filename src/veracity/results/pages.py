@@ -14,7 +14,7 @@ from veracity.core.errors import StoreError
 from veracity.core.registry import RENDERERS
 from veracity.engine.store.files import write_whole
 
-FRAME = '<iframe srcdoc="{}" style="width: 100%; height: 45rem; border: 0"></iframe>'
+FRAME = '<iframe srcdoc="{}"{} style="width: 100%; height: 45rem; border: 0"></iframe>'
 
 
 def page_of(kind: str, result: Any, **options: Any) -> str:
@@ -44,5 +44,16 @@ def save_text(make: Callable[[], str], path: str | Path) -> Path:
 
 
 def framed_page(kind: str, result: Any) -> str:
-    """The page of a result in a frame of its own, for a notebook."""
-    return FRAME.format(escape(page_of(kind, result)))
+    """The page of a result in a frame of its own, for a notebook: the short one without scripts if there is one, or else the whole page."""
+    brief = RENDERERS[kind].brief
+    return frame(page_of(kind, result), scripts=True) if brief is None else frame(brief(result))
+
+
+def frame(page: str, *, scripts: bool = False) -> str:
+    """A page in a frame of its own, so that its names and styles are apart from those of a notebook; scripts run only if they may."""
+    return FRAME.format(escape(page), "" if scripts else ' sandbox=""')
+
+
+def figure_of(kind: str, result: Any, name: str, score: str | None) -> Any:
+    """A figure of a result's page by its name."""
+    return RENDERERS[kind].figure(result, name, score)

@@ -34,7 +34,7 @@ from veracity.engine.store.state import Progress, Stage, row_state
 from veracity.results import words
 from veracity.results.differences import Differences
 from veracity.results.over_random import over_random
-from veracity.results.pages import framed_page, save_page
+from veracity.results.pages import figure_of, framed_page, save_page
 from veracity.results.quadrants import quadrants
 from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
@@ -110,8 +110,15 @@ class Result:
         return "\n".join(lines + [text for score in self.manifest["scores"] for text in self.caveats(score)])
 
     def _repr_html_(self) -> str:
-        """The report, for a notebook."""
+        """The report in short, for a notebook."""
         return framed_page(Kind.AUDIT, self)
+
+    def figure(self, name: str = "ranking", score: str | None = None) -> Any:
+        """A figure of the report, such as "ranking" or "boxes": it shows itself in a notebook, and `.save("x.svg")` writes it.
+
+        Of the first score that has it, unless a score is named. `.save` also writes .png, .pdf and .html.
+        """
+        return figure_of(Kind.AUDIT, self, name, score)
 
     def caveats(self, score: str) -> list[str]:
         """The caveats of the published figures beside a score, in sentences."""
