@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -107,3 +109,17 @@ def test_a_quick_run_leaves_a_log_empty(monkeypatch: pytest.MonkeyPatch) -> None
     with progress.bar("auditing", 2, enabled=False):
         time.sleep(0.05)
     assert shown.getvalue() == ""
+
+
+def test_a_notebook_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[str] = []
+    shown = SimpleNamespace(update=pages.append)
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=lambda page, display_id: shown))
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=io.StringIO(), force_jupyter=True))
+    monkeypatch.setattr(progress, "OFTEN", 0.01)
+    with progress.bar("auditing", 4) as advance:
+        advance(1, "net / <b>")
+        time.sleep(0.1)
+    assert '<progress max="100" value="25"></progress> <small>net / &lt;b&gt;: 25 %' in pages[-2]
+    assert pages[-1] == ""

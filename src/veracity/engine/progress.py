@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from html import escape
 from typing import Protocol
 
 from rich import progress as rich
@@ -25,6 +26,8 @@ LATE = 2.0
 """Seconds after which the preparation of a run shows a bar."""
 FIRST, EVERY = 10.0, 30.0
 """Seconds until the first line, and between lines, if the error stream is no terminal."""
+OFTEN = 0.5
+"""Seconds between two states of a bar in a notebook."""
 
 
 class Advance(Protocol):
@@ -36,7 +39,7 @@ class Advance(Protocol):
 
 @contextmanager
 def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) -> Iterator[Advance]:
-    """A bar on the error stream; if that is no terminal, a line every half minute.
+    """A bar on the error stream, or under the cell of a notebook; if that is no terminal, a line every half minute.
 
     It appears `after` some seconds, even if nothing has moved.
     """
@@ -50,7 +53,10 @@ def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) 
     def advance(steps: int, text: str = "", /) -> None:
         shown.update(task, advance=steps, description=text[:40] or None)
 
-    with lines(description, shown.tasks[0], console) if enabled and not console.is_terminal else nullcontext():
+    told: AbstractContextManager[None] = nullcontext()
+    if enabled and not console.is_terminal:
+        told = cell(shown.tasks[0], after) if console.is_jupyter else lines(description, shown.tasks[0], console)
+    with told:
         (timer if after and not shown.disable else shown).start()
         try:
             yield advance
@@ -79,6 +85,31 @@ def lines(description: str, task: rich.Task, console: Console) -> Iterator[None]
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def cell(task: rich.Task, after: float) -> Iterator[None]:
+    """A bar under the cell of a notebook, which goes away at the end. It is plain HTML, so that no extension is needed."""
+    from IPython.display import HTML, display
+
+    shown = display(HTML(""), display_id=True)  # here and not in the thread, so that it belongs to this cell
+    ended = threading.Event()
+
+    def tell() -> None:
+        wait = max(after, OFTEN)
+        while not ended.wait(wait):
+            text = escape(line(task.description, task))
+            shown.update(HTML(f'<progress max="100" value="{task.percentage:.0f}"></progress> <small>{text}</small>'))
+            wait = OFTEN
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        shown.update(HTML(""))
 
 
 def line(description: str, task: rich.Task) -> str:
