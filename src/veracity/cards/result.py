@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from veracity.cards.changes import Changes
     from veracity.cards.new_case import CasePlan
 
-PAGE, JSON, MARKDOWN = "card.html", "card.json", "card.md"
+PAGE, JSON, MARKDOWN, LATEX = "card.html", "card.json", "card.md", "card.tex"
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,20 @@ class Card(StudyResult):
 
         return save_text(lambda: html(self.record), path)
 
+    def to_markdown(self, *, numbers: bool = False) -> str:
+        """The words of every explainer as a Markdown table; with `numbers`, the numbers behind them."""
+        from veracity.cards.tables import as_markdown
+
+        return as_markdown(self.record, numbers=numbers)
+
+    def to_latex(self, *, numbers: bool = False) -> str:
+        """The words of every explainer as a LaTeX table, which needs no package; with `numbers`, the numbers behind them."""
+        from veracity.cards.tables import as_latex
+
+        return as_latex(self.record, numbers=numbers)
+
     def save(self, folder: str | Path) -> list[Path]:
-        """Write card.html, card.json and card.md into a folder."""
+        """Write card.html, card.json, card.md and card.tex into a folder."""
         from veracity.cards.page import markdown
 
         where = Path(folder)
@@ -159,4 +171,5 @@ class Card(StudyResult):
             self.save_report(where / PAGE),
             save_text(lambda: content, where / JSON),
             save_text(lambda: markdown(self.record), where / MARKDOWN),
+            save_text(self.to_latex, where / LATEX),
         ]

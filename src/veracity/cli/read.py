@@ -27,11 +27,23 @@ class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
 
 
-def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object per line.")) -> None:
+def show(
+    folder: str = Folder,
+    format: Format = typer.Option(Format.TABLE, help="json: one object per line; markdown and latex: for a README or a paper."),
+    numbers: bool = typer.Option(False, "--numbers", help="Of a card in markdown or latex, the numbers behind the words."),
+) -> None:
     """Print the table of a folder; in json and csv, an end that is not known is empty."""
     from veracity.cli.summary import print_page, summary_of
+
+    if format in (Format.MARKDOWN, Format.LATEX):
+        typer.echo(for_paper(folder, format, numbers=numbers), nl=False)
+        return
+    if numbers:
+        raise SpecError("--numbers is for --format markdown and latex of a card.")
 
     found = summary_of(folder)
     if format is Format.TABLE:
@@ -47,6 +59,25 @@ def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help=
         return
     for row in table.to_dict("records"):
         typer.echo(json.dumps({key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}))
+
+
+def for_paper(folder: str, format: Format, *, numbers: bool) -> str:
+    """The table of a card, or the boards of an audit, in Markdown or LaTeX."""
+    from veracity.cards.result import Card
+    from veracity.report.leaderboard import Leaderboard
+    from veracity.report.leaderboard import leaderboard as read
+    from veracity.results import Result
+    from veracity.studies.result import load
+
+    found = load(folder)
+    if isinstance(found, Card):
+        return found.to_markdown(numbers=numbers) if format is Format.MARKDOWN else found.to_latex(numbers=numbers)
+    if numbers:
+        raise SpecError(f"--numbers is for a card, and {folder} holds none: leave it out.")
+    if not isinstance(found, Result):
+        raise SpecError(f"Tables in Markdown and LaTeX are made of audits and cards, and {folder} holds neither: use --format csv.")
+    board: Leaderboard = read([folder])
+    return board.to_markdown() if format is Format.MARKDOWN else board.to_latex()
 
 
 def report(
