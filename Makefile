@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
+MLFLOW := .venv-mlflow
+MLFLOW_READY := $(MLFLOW)/.ready
 
-.PHONY: demo test coverage bench peers clean
+.PHONY: demo test coverage bench peers mlflow clean
 
 # Many processes run at once, and the tests start more: one thread each, and none compiles what another has compiled.
 test coverage: export OMP_NUM_THREADS := 1
@@ -33,6 +35,10 @@ bench: $(READY)
 peers: $(PEERS_READY)
 	$(PEERS)/bin/python -m benchmarks.peers
 
+# A server on the loopback, in an environment of its own: MLflow wants an older pyarrow.
+mlflow: $(MLFLOW_READY)
+	$(MLFLOW)/bin/python -m benchmarks.mlflow_server
+
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' --editable './papers[all]'
@@ -43,5 +49,10 @@ $(PEERS_READY): pyproject.toml constraints-peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt --editable . quantus
 	touch $@
 
+$(MLFLOW_READY): pyproject.toml constraints-mlflow.txt
+	$(PYTHON) -m venv $(MLFLOW)
+	$(MLFLOW)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-mlflow.txt --editable '.[mlflow]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) runs .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(MLFLOW) runs .mypy_cache .pytest_cache .ruff_cache

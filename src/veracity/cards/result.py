@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pandas as pd
 
 from veracity.cards.case import Case, Cases, audited_case, find, read_cases
+from veracity.cards.checks import MAPS
 from veracity.cards.claim import Claim, check_asked
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord
 from veracity.core.errors import InputError, unknown
@@ -131,6 +132,21 @@ class Card(StudyResult):
             numbers = {name: math.nan if row[name] is None else row[name] for name in ("value", "low", "high")}
             rows.append({"model": self.record.model, "explainer": row["explainer"], "score": row["check"], **numbers, "n": row["n"]})
         return gate_rows(rows)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The words and the numbers behind them."""
+        return {"table": self.table(), "numbers": self.numbers()}
+
+    def parameters(self) -> dict[str, Any]:
+        """What was measured: the model, its explainers and the settings of the card."""
+        own = {name: getattr(self.record, name) for name in ("samples", "seed", "budget", "confidence", "undominated")}
+        spec = RunFolder(f"{self.path}/{MAPS}").manifest().get("spec") or {} if self.path else {}
+        precision = {"precision": spec.get("precision", "float32")} if spec else {}
+        return {"models": [self.record.model], "explainers": list(self.explainers), **own, **precision}
+
+    def write_pages(self, folder: Path) -> None:
+        """Write all files of the card."""
+        self.save(folder)
 
     def __str__(self) -> str:
         from veracity.cards.page import text

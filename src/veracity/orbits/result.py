@@ -32,6 +32,7 @@ from veracity.orbits.pictures import Picture, draw_inputs, restore_inputs
 from veracity.orbits.reduction import METHODS, embed
 from veracity.orbits.statistics import agreement, bounds_of, equivariance_gap, mean_along, summary
 from veracity.results.pages import figure_of, framed_page, save_page
+from veracity.results.tracking import Logged, log, spec_parameters
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]
@@ -317,6 +318,26 @@ class OrbitResult:
     def save_report(self, path: str | Path, samples: int | None = None) -> Path:
         """Write the interface as one HTML file that opens anywhere, with this many samples or as many as fit into 12 MB."""
         return save_page(Kind.ORBITS, self, path, samples=samples)
+
+    def log_to_mlflow(self, prefix: str = "") -> str:
+        """Log metrics with intervals, tables, the page and the settings into MLflow's active run, or a new one; returns the run's id.
+
+        `prefix` stands before all names, for a run that holds several results.
+        """
+        found = self.requirements()
+        return log(
+            Logged(
+                kind=Kind.ORBITS,
+                title=self.manifest.get("title") or "Orbit evaluation",
+                numbers=found[found["state"] == State.DONE],
+                tables={"table": self.table(), "gap": self.gap(), "agreement": self.agreement()},
+                parameters=spec_parameters(self.manifest),
+                write=lambda folder: self.save_report(folder / "report.html"),
+                path=self.path,
+                manifest=self.manifest,
+            ),
+            prefix,
+        )
 
     def _repr_html_(self) -> str:
         """The means and the metrics along the orbit, for a notebook; `save_report` writes the interactive page."""

@@ -30,7 +30,7 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import NUMBERS
 from veracity.engine.store.manifest import Kind, as_advice
 from veracity.engine.store.records import LARGEST
-from veracity.engine.store.state import Progress, Stage, row_state
+from veracity.engine.store.state import Progress, Stage, State, row_state
 from veracity.results import words
 from veracity.results.differences import Differences
 from veracity.results.over_random import over_random
@@ -55,6 +55,7 @@ from veracity.results.series import (
     unpack_pairs,
 )
 from veracity.results.subgroups import subgroup_table
+from veracity.results.tracking import Logged, log, spec_parameters
 from veracity.results.visualised import Visualised, visualised
 from veracity.scores.common import Absent, as_read
 from veracity.statistics import means, medians, pooled
@@ -415,6 +416,26 @@ class Result:
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
         return save_page(Kind.AUDIT, self, path)
+
+    def log_to_mlflow(self, prefix: str = "") -> str:
+        """Log numbers with intervals, tables, the page and the settings into MLflow's active run, or a new one; returns the run's id.
+
+        `prefix` stands before all names, for a run that holds several results. Pending rows are in the table alone.
+        """
+        table = self.table()
+        return log(
+            Logged(
+                kind=Kind.AUDIT,
+                title=self.manifest.get("title") or "Explanation audit",
+                numbers=table[table["state"] == State.DONE],
+                tables={"table": table, **({"failures": lost} if len(lost := self.failures()) else {})},
+                parameters=spec_parameters(self.manifest),
+                write=lambda folder: self.save_report(folder / "report.html"),
+                path=self.path,
+                manifest=self.manifest,
+            ),
+            prefix,
+        )
 
     def estimate(self, one: Series, confidence: float | None = None) -> dict[str, Any]:
         """A score's mean and intervals, of this confidence or the run's; one that reduces its draws in its own way has none over draws."""

@@ -24,6 +24,7 @@ from veracity.engine.store.state import Progress, State
 from veracity.engine.store.study import Study, study
 from veracity.engine.versions import versions
 from veracity.results.pages import save_page
+from veracity.results.tracking import Logged, log
 
 READERS = {
     Kind.AUDIT: ("veracity.results", "Result"),
@@ -84,6 +85,42 @@ class StudyResult(ABC):
     def requirements(self) -> pd.DataFrame:
         """The rows that `veracity gate` judges: one per number with its ends `low` and `high`."""
         return self.table()
+
+    def log_to_mlflow(self, prefix: str = "") -> str:
+        """Log numbers with intervals, tables, the page and the settings into MLflow's active run, or a new one; returns the run's id.
+
+        `prefix` stands before all names, for a run that holds several results.
+        """
+        rows = pd.DataFrame(self.requirements()).reindex(columns=GATED)
+        for name in GATED[:3]:
+            rows[name] = rows[name].fillna("").astype(str)
+        manifest = RunFolder(self.path).manifest(self.kind) if self.path else {}
+        return log(
+            Logged(
+                kind=self.kind,
+                title=self.title or self.kind.words.capitalize(),
+                numbers=rows,
+                tables=self.tables(),
+                parameters={**self.parameters(), **(manifest.get("settings") or {})},
+                write=self.write_pages,
+                path=self.path,
+                manifest=manifest,
+            ),
+            prefix,
+        )
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables that MLflow keeps, by the names of their files."""
+        return {"table": self.table()}
+
+    def parameters(self) -> dict[str, Any]:
+        """What MLflow keeps beside the study's own settings."""
+        return {"confidence": self.confidence}
+
+    def write_pages(self, folder: Path) -> None:
+        """Write the report, if this kind of study has one."""
+        if self.kind in RENDERERS:
+            self.save_report(folder / "report.html")
 
     @cached_property
     def progress(self) -> Progress | None:
