@@ -44,16 +44,9 @@ def models_plot(run: OrbitResult, metrics: Sequence[dict[str, Any]]) -> Plot:
     for about in metrics:
         against = "" if about["explainer"] is not None else run.references[0]
         mine = table[(table["metric"] == about["name"]) & (table["reference"] == against)]
+        numbers = ("value", "low", "high", "unseen", "state")
         rows = [
-            Row(
-                model=row["model"],
-                explainer="",
-                score=about["name"],
-                value=row["value"],
-                low=row["low"],
-                high=row["high"],
-                state=row["state"],
-            )
+            Row(model=row["model"], explainer="", score=about["name"], **{name: row[name] for name in numbers})
             for row in mine.to_dict("records")
         ]
         drawn = draw_behaviour(behaviour_data(rows, about["name"], run.models, {}, level(run)))
