@@ -115,7 +115,9 @@ def test_a_notebook_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) ->
     pages: list[str] = []
     shown = SimpleNamespace(update=pages.append)
     monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=lambda page, display_id: shown))
+    monkeypatch.setitem(
+        sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=lambda page, display_id: pages.append(page) or shown)
+    )
     monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=io.StringIO(), force_jupyter=True))
     monkeypatch.setattr(progress, "OFTEN", 0.01)
     with progress.bar("auditing", 4) as advance:

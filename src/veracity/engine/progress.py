@@ -89,18 +89,23 @@ def lines(description: str, task: rich.Task, console: Console) -> Iterator[None]
 
 @contextmanager
 def cell(task: rich.Task, after: float) -> Iterator[None]:
-    """A bar under the cell of a notebook, which goes away at the end. It is plain HTML, so that no extension is needed."""
+    """A bar under the cell of a notebook if it takes a while, which goes away at the end; plain HTML, so that no extension is needed."""
     from IPython.display import HTML, display
 
-    shown = display(HTML(""), display_id=True)  # here and not in the thread, so that it belongs to this cell
     ended = threading.Event()
 
     def tell() -> None:
-        wait = max(after, OFTEN)
+        shown, wait = None, max(after, OFTEN)
         while not ended.wait(wait):
             text = escape(line(task.description, task))
-            shown.update(HTML(f'<progress max="100" value="{task.percentage:.0f}"></progress> <small>{text}</small>'))
+            page = HTML(f'<progress max="100" value="{task.percentage:.0f}"></progress> <small>{text}</small>')
+            if shown is None:
+                shown = display(page, display_id=True)
+            else:
+                shown.update(page)
             wait = OFTEN
+        if shown is not None:
+            shown.update(HTML(""))
 
     thread = threading.Thread(target=tell, daemon=True)
     thread.start()
@@ -109,7 +114,6 @@ def cell(task: rich.Task, after: float) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        shown.update(HTML(""))
 
 
 def line(description: str, task: rich.Task) -> str:
