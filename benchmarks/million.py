@@ -1,9 +1,10 @@
 """Data that does not fit in memory: python -m benchmarks.million [10000 100000 1000000] [--folder DIR] [--keep]
 
 A data set is made on the fly, sample by sample, and a tiny network is audited on it with three scores, two explainers and their controls.
-Every step has a process of its own: the audit, `veracity show`, `veracity gate`, the report, and all numbers of the page of the app. Printed are the
-seconds of each, the seconds of the processor (which do not depend on what else the machine does) and the peak memory, the files of the run
-folder, and how the audit compares with its floor: its model passes as bare batched calls. Start it with OMP_NUM_THREADS=1.
+Every step has a process of its own: the audit, `veracity show`, `veracity gate`, the report, and all numbers of the page of the app.
+Printed are the seconds of each, the seconds of the processor (which do not depend on what else the machine does) and the peak memory, the
+files of the run folder, and how the audit compares with its floor: its model passes as bare batched calls. Start it with
+OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
