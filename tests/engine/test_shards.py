@@ -25,7 +25,7 @@ from veracity.perturb import CyclicShift
 from veracity.results import Result, joined
 from veracity.results.joined import debts
 
-SAMPLES = 200
+SAMPLES = 140
 
 
 def audit(**changes: Any) -> Audit:
