@@ -40,6 +40,7 @@ from veracity.core.targets import Outputs
 from veracity.core.wording import count, number
 from veracity.engine.prepare import AuditPlan
 from veracity.engine.resolve import as_models
+from veracity.inputs.tables import TableInputs, table_of
 from veracity.results import Result, Series
 from veracity.studies.meta import with_strength
 
@@ -68,8 +69,9 @@ class OneCase(FirstSamples):
 class CasePlan:
     """What measures a case as a card measured its samples.
 
-    `settings` are those of the audit of each part but for its data, `symmetries` what the parts of question 3 ask for, and `features` what
-    the values of a table mean. `content` is the hash of the card's model, and `absent` says why explainers cannot be made here.
+    `settings` are those of the audit of each part but for its data, `symmetries` what the parts of question 3 ask for, `features` what the
+    values of a table mean, and `table` the data of the card if they are a DataFrame. `content` is the hash of the card's model, and
+    `absent` says why explainers cannot be made here.
     """
 
     name: str
@@ -79,6 +81,7 @@ class CasePlan:
     symmetries: Mapping[str, tuple[str, float | None]]
     shape: tuple[int, ...]
     features: Features | None = None
+    table: TableInputs | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -93,6 +96,7 @@ class CasePlan:
         settings[MAPS]["scores"] = {label: with_strength(one, subject, result) for label, one in dict(audit.scores).items()}
         features = replace(audit, scores=settings[MAPS]["scores"]).resolve().features
         given: dict[str, Any] = {"shape": tuple(audit.data.shape), "features": features, "symmetries": dict(symmetries)}
+        given["table"] = table_of(audit.data)
         return cls(name=name, model=model, content=about["fingerprint"], settings=settings, **given)
 
     @classmethod
@@ -113,9 +117,7 @@ class CasePlan:
         scores = {label: one for label, one in scores_of(scale).items() if label in manifest["scores"]}
         if encode_setting(scores) != spec["scores"]:
             raise InputError("This card was made by another version, whose scores have other settings: make it again.")
-        features = None
-        if len(shape) == 1:
-            features = features_in(inputs, model, card, spec)
+        features, table = features_in(inputs, model, card, spec) if len(shape) == 1 else (None, None)
         subject = Subject(name, next(iter(explainers.values())), torch.Size(shape))
         about = manifest["models"][name]
         plain: dict[str, Any] = {key: spec[key] for key in ("target", "seed", "confidence")}
@@ -124,7 +126,7 @@ class CasePlan:
         for part in side.symmetries:
             own = side.results[part].manifest["spec"]
             settings[part] = {**plain, "symmetry": own["symmetry"], "walk": own["walk"], "scores": ["symmetry"]}
-        given: dict[str, Any] = {"shape": shape, "features": features, "absent": absent, "symmetries": side.symmetries}
+        given: dict[str, Any] = {"shape": shape, "features": features, "table": table, "absent": absent, "symmetries": side.symmetries}
         return cls(name=name, model=model, content=about["fingerprint"], settings=settings, **given)
 
     def with_model(self, model: Any) -> CasePlan:
@@ -137,6 +139,8 @@ class CasePlan:
 
     def data(self, which: Any, record: CardRecord) -> Inputs:
         """A new case as a data set of one sample; raises on one that is none, or has another shape or type than those of the card."""
+        if self.table is not None:
+            return self.row(which, self.table)
         if isinstance(which, np.ndarray):
             which = torch.from_numpy(np.ascontiguousarray(which))
         if isinstance(which, Tensor) and record.modality not in ("texts", "graphs"):
@@ -148,6 +152,17 @@ class CasePlan:
         if tuple(found.shape) != self.shape and record.modality != "texts":
             raise InputError(f"The case has the shape {tuple(found.shape)}, and the samples of this card have {self.shape}.")
         return found
+
+    def row(self, which: Any, table: TableInputs) -> Inputs:
+        """A row of a DataFrame as one sample, with the levels of categories that the card knows."""
+        if not isinstance(which, pd.DataFrame):
+            raise InputError("This card was made of a DataFrame: give the case as one row of such a table, as in frame.iloc[[3]].")
+        lost = [name for name in table.names if name not in which.columns]
+        if lost:
+            raise InputError(f"The case has no column '{lost[0]}', which the table of this card has.")
+        if len(which) != 1:
+            raise InputError(f"A case is one sample, and this is {len(which)}: give one at a time, as in frame.iloc[[3]].")
+        return replace(table, frame=which[list(table.names)]).with_levels(table.frame, "table of the card")
 
     def checked(self, values: Tensor) -> Inputs:
         """A tensor as one sample."""
@@ -198,7 +213,8 @@ class CasePlan:
 def plan_for(card: Card, which: Any, model: Any, inputs: Any) -> CasePlan:
     """What measures a new case; raises if it is no case, or if there is no model to measure it with."""
     several = isinstance(which, Mapping) and all(isinstance(one, (Tensor, np.ndarray)) for one in which.values())
-    known = isinstance(which, (Tensor, np.ndarray, pd.DataFrame)) or several or (hasattr(which, "take") and hasattr(which, "adapt"))
+    data = several or (hasattr(which, "take") and hasattr(which, "adapt"))
+    known = data or isinstance(which, (Tensor, np.ndarray, pd.DataFrame, pd.Series))
     if not known and not (isinstance(which, str) and card.record.modality == "texts") and card.record.modality != "graphs":
         raise InputError(f"A case is the number of a sample, or its input as a tensor or an array, not {short_repr(which)}.")
     if card.measures is not None:
@@ -273,8 +289,8 @@ def rebuilt(specs: Mapping[str, Any]) -> tuple[dict[str, Explainer], dict[str, s
     return found, absent
 
 
-def features_in(inputs: Any, model: Any, card: Card, spec: Mapping[str, Any]) -> Features | None:
-    """What the values of a table mean, from the data of the card."""
+def features_in(inputs: Any, model: Any, card: Card, spec: Mapping[str, Any]) -> tuple[Features | None, TableInputs | None]:
+    """What the values of a table mean, and the table if it is a DataFrame, from the data of the card."""
     if inputs is None:
         raise InputError(
             "Masked values of a table become the means of the audited rows, which this card's folder does not hold: give them, as in "
@@ -285,4 +301,4 @@ def features_in(inputs: Any, model: Any, card: Card, spec: Mapping[str, Any]) ->
     chosen = on_rows(audit, rows)
     if Side(card).data != chosen.data.fingerprint():
         raise InputError("These are not the data that the card was made of: pass the same inputs=...")
-    return chosen.resolve().features
+    return chosen.resolve().features, table_of(chosen.data)
