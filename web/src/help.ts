@@ -3,9 +3,9 @@ import { percent } from "./format";
 
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "step along the orbit; on a disk ← → turn the axis (at the identity there is none to turn), ↑ ↓ change the angle"],
-  ["[ ]", "previous and next sample by rank"],
+  ["[ ]", "previous and next sample by rank, or of an audit's list"],
   ["1 – 9", "show or hide a model"],
-  ["m", "next metric"],
+  ["m", "next metric, or score of an audit"],
   ["c", "consensus instead of ground truth, and back"],
   ["i, Home", "back to the identity"],
   ["t", "light, dark or system theme"],

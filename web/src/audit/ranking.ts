@@ -91,7 +91,7 @@ function scaleOf(score: ScoreInfo, rows: Row[]): Scale {
 function axis(x: Scale): Element {
   const node = svg("svg", { class: "strip axis-strip", height: 16, "aria-hidden": "true" });
   const said = x.tickFormat(3);
-  for (const tick of x.ticks(3)) node.append(svg("text", { x: `${x(tick)}%`, y: 12, "text-anchor": "middle" }, said(tick)));
+  for (const tick of x.ticks(2)) node.append(svg("text", { x: `${x(tick)}%`, y: 12, "text-anchor": "middle" }, said(tick)));
   return el("span", {}, el("span", { class: "unseen" }, "Plot"), node);
 }
 
@@ -136,7 +136,7 @@ export class Matrix {
 
   render(meta: AuditMeta, choice: Choice): void {
     this.board.show({ state: "ready", value: null });
-    this.board.describe(`${choice.model}; darker is better within a score, arrows point to better values`);
+    this.board.describe(`${choice.model}; a stronger colour is better within a score, arrows point to better values`);
     const own = new Map(meta.scores.map((score) => [score.name, rank(rowsOf(meta, score.name).filter(({ model }) => model === choice.model), score)]));
     const first = choice.ranked.map((row) => row.explainer);
     const rest = [...new Set([...own.values()].flat().map((row) => row.explainer))].filter((name) => !first.includes(name));

@@ -41,11 +41,12 @@ export class SpreadPanel {
     const x = scaleLinear([Math.min(...ends), Math.max(...ends)], [3, 97]);
     const most = Math.max(...spread.counts);
     const label = `Histogram of ${count(spread.n, "value")} from ${number(low)} to ${number(high)}${chosen?.value != null ? `; sample ${chosen.sample} has ${number(chosen.value)}` : ""}`;
-    const node = svg("svg", { class: "spread-plot", height: HEIGHT, role: "img", "aria-label": label });
+    const strip = spread.samples === null ? -10 : STRIP;
+    const node = svg("svg", { class: "spread-plot", height: HEIGHT - STRIP + strip, role: "img", "aria-label": label });
     const said = x.tickFormat(5);
     for (const tick of x.ticks(5)) {
-      node.append(svg("line", { x1: `${x(tick)}%`, x2: `${x(tick)}%`, y1: 18, y2: BARS + STRIP + 24, class: "grid" }));
-      node.append(svg("text", { x: `${x(tick)}%`, y: BARS + STRIP + 40, "text-anchor": "middle" }, said(tick)));
+      node.append(svg("line", { x1: `${x(tick)}%`, x2: `${x(tick)}%`, y1: 18, y2: BARS + strip + 24, class: "grid" }));
+      node.append(svg("text", { x: `${x(tick)}%`, y: BARS + strip + 40, "text-anchor": "middle" }, said(tick)));
     }
     spread.counts.forEach((n, i) => {
       if (n === 0) return;
@@ -66,10 +67,10 @@ export class SpreadPanel {
       node.append(mark(x(control), "random control", "quiet"));
     }
     if (chosen?.value != null) {
-      node.append(svg("line", { x1: `${x(chosen.value)}%`, x2: `${x(chosen.value)}%`, y1: 18, y2: BARS + STRIP + 10, class: "chosen" }));
+      node.append(svg("line", { x1: `${x(chosen.value)}%`, x2: `${x(chosen.value)}%`, y1: 18, y2: BARS + strip + 10, class: "chosen" }));
       const text = mark(x(chosen.value), `sample ${chosen.sample}: ${number(chosen.value)}`, "chosen");
       text.setAttribute("data-testid", "spread-chosen");
-      if (control !== null) text.setAttribute("y", String(BARS + STRIP + 58));
+      if (control !== null) text.setAttribute("y", String(BARS + strip + 58));
       node.append(text);
     }
     return node;
