@@ -127,6 +127,8 @@ export interface ScoreInfo {
   direction: string;
   low: number | null;
   high: number | null;
+  /** Which of self_agreement and random_control are on the same scale, so that they may stand beside it. */
+  beside: string[];
 }
 
 export type Cell = string | number | boolean | null;

@@ -152,7 +152,12 @@ def outline(result: Result) -> dict[str, Any]:
         "confidence": result.confidence,
         "choices": {model: cases.choices(result, model) for model in models},
         "scores": [
-            {**score_entry(name, one.direction.value, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
+            {
+                **score_entry(name, one.direction.value, in_map_units=result.in_map_units(name)),
+                "low": one.bounds[0],
+                "high": one.bounds[1],
+                "beside": [] if result.in_map_units(name) else list(result.known_score(name).beside),
+            }
             for name, one in scores.items()
             if name in result.manifest["scores"]
         ],

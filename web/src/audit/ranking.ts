@@ -12,6 +12,10 @@ import { arrow, better, breakable, nameOf, rank, type Choice } from "./chosen";
 import type { Table } from "./export";
 
 const LINE = 15;
+const BESIDE = [
+  { key: "self_agreement", title: "Self-agreement" },
+  { key: "random_control", title: "Random control" },
+];
 const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control", "control", "state"];
 
 /** Explainers by one score, best first, with intervals, controls and self-agreement. */
@@ -34,19 +38,19 @@ export class Ranking {
     const every = rowsOf(meta, score.name);
     const x = scaleOf(score, every);
     this.table.dataset.testid = `score-${score.name}`;
-    const beside = ranked.some((row) => row.explainer !== "");
-    const heads = ["Explainer", axis(x), `Value (${Math.round(100 * meta.confidence)} %)`, ...(beside ? ["Self-agreement", "Random control"] : []), "Samples"];
+    const beside = BESIDE.filter(({ key }) => score.beside.includes(key) && ranked.some((row) => row.explainer !== ""));
+    const heads = ["Explainer", axis(x), `Value (${Math.round(100 * meta.confidence)} %)`, ...beside.map(({ title }) => title), "Samples"];
     const head = el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)));
     refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside))));
   }
 
-  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: boolean): HTMLElement {
+  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: typeof BESIDE): HTMLElement {
     const chosen = row.explainer === choice.explainer;
     const choose = (): void => this.store.set({ explainer: row.explainer, models: [choice.model], score: choice.score.name });
     const button = el("button", { type: "button", class: "plain", "data-key": row.explainer, "aria-pressed": String(chosen), onclick: choose }, ...breakable(nameOf(row.explainer)));
     const source = meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {};
     const plot = el("td", { class: "dots", onclick: choose }, dots(every.filter((one) => one.explainer === row.explainer), x, meta.models));
-    const more = beside ? [cell(source.self_agreement), cell(source.random_control)] : [];
+    const more = beside.map(({ key }) => cell(source[key]));
     const said = row.state === "done" ? "" : " quiet";
     return el(
       "tr",

@@ -137,7 +137,7 @@ export class AuditPage implements Page {
     const explained = (explainer: string): Loaded<Explained> =>
       this.ask<Explained>("map", [choice.model, explainer, choice.score.name, sample ?? 0], () => source.explanation(run, sample ?? 0, { ...subject, explainer }));
     const row = this.meta.table.find((one) => one.model === choice.model && one.score === choice.score.name && (one.explainer ?? "") === choice.explainer);
-    const control = typeof row?.random_control === "number" && row.control !== true ? row.random_control : null;
+    const control = typeof row?.random_control === "number" && row.control !== true && choice.score.beside.includes("random_control") ? row.random_control : null;
     this.spread.render(choice, spread, found?.state === "ready" ? found.value : null, control);
     this.samples.render(this.meta, choice, page);
     this.sample.render(this.meta, choice, found, explained);

@@ -60,7 +60,8 @@ def map_drawing(
     if features is not None and features.fits(values):
         return named_bars(features.sums(values), features.names, scale or 0.0)
     if layout is Layout.POINTS and places is not None and len(places) == len(values):
-        return points(places, values.reshape(len(values), -1).sum(axis=1) / images.reach(values.reshape(len(values), -1).sum(axis=1)))
+        sums = values.reshape(len(values), -1).sum(axis=1)
+        return points(places, sums / (scale or images.reach(sums)))
     one = images.one_map(values, layout, None)
     if one.ndim == 3:
         return picture(images.signed_png(one[0], scale or images.reach(one)), one.shape[1:])
