@@ -15,7 +15,7 @@ import veracity
 from linear_cards import contributions, edges, labelled, linear_model
 from veracity import Audit
 from veracity.cards.card import CardStudy, accuracy_on
-from veracity.cards.case import percentile
+from veracity.cards.case import Cases, CaseValues, kept, percentile, place_of
 from veracity.cards.changes import paired_difference
 from veracity.cards.decide import Terms
 from veracity.cards.result import Card
@@ -216,3 +216,11 @@ def test_labels_in_an_audit_file(tmp_path: Path) -> None:
         audit_file.people({"file": "people.csv", "column": "idd"}, tmp_path, "units")
     with pytest.raises(InputError, match="cannot be read"):
         audit_file.people("none.txt", tmp_path, "units")
+
+
+def test_a_new_case_that_equals_the_audited_ones_lies_in_their_middle() -> None:
+    """Values are kept to four digits: one that was not rounded alike lay above or below all of its equals."""
+    row = CaseValues(explainer="saliency", question="calm", check="a", title="a", line=0.99, values=[0.6667] * 20)
+    cases = Cases(samples=list(range(20)), prints=[""] * 20, rows=[row])
+    place = place_of(row, kept(2 / 3), cases, own=False)
+    assert (place.percentile, place.weak, place.low, place.high) == (50.0, False, 0.0, 100.0)

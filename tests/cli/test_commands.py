@@ -15,9 +15,12 @@ from commands import code
 from safetensors.torch import save_file
 
 from small import small_net
+from veracity.cli.baseline import judged
+from veracity.cli.gate import undecided
 from veracity.cli.main import no_interruption_lost
 from veracity.engine.forecast import Forecast
 from veracity.engine.store.records import sealed, unsealed
+from veracity.engine.store.state import State
 
 FILE = """
 title = "Series <b>bold</b>"
@@ -245,3 +248,12 @@ def test_a_table_survives_a_round_trip(run: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "table.csv").write_text(capsys.readouterr().out)
     frame = pd.read_csv(tmp_path / "table.csv", keep_default_na=False, na_values=["nan"])
     assert len(frame) == 8
+
+
+def test_what_is_not_measured_to_the_end_is_open_and_not_broken() -> None:
+    row = {"state": State.PENDING, "failed": 0, "low": 0.1, "high": 0.2}
+    assert undecided(row, "low", ">=", 0.5)
+    assert not undecided({**row, "state": State.DONE}, "low", ">=", 0.5)
+    lost = {"score": "depends", "model": "net", "explainer": "saliency", "why": "holds before, cannot tell yet now"}
+    assert judged({**lost, "open": True}, 0.02, None).open
+    assert not judged(lost, 0.02, None).open

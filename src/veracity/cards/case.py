@@ -151,7 +151,7 @@ def cases_of(
                 size = mean_room(evidence.gap, evidence.room)
                 values = case_values(evidence.gap, evidence.room, asked.line, size)
                 padded = np.concatenate([values, nothing[len(values) :]])
-                listed = [None if not math.isfinite(value) else float(f"{value:.4g}") for value in padded.tolist()]
+                listed = [None if not math.isfinite(value) else kept(value) for value in padded.tolist()]
                 about: dict[str, Any] = {
                     "explainer": one.name,
                     "question": question,
@@ -164,6 +164,15 @@ def cases_of(
                 rows.append(CaseValues(**about, values=listed))
     codes = None if units is None else [int(one) for one in units]
     return Cases(samples=list(samples), prints=list(prints), rows=rows, units=codes)
+
+
+def kept(value: float) -> float:
+    """The value to the four digits that the folder keeps, so that a new case that equals the audited ones is seen as equal.
+
+    >>> kept(2 / 3)
+    0.6667
+    """
+    return float(f"{value:.4g}")
 
 
 def mean_room(gap: Array, room: Array) -> float:
@@ -321,6 +330,8 @@ def percentile_ends(values: Array, own: float, units: Codes | None = None) -> tu
 
     >>> [round(end, 1) for end in percentile_ends(np.arange(20.0), -1.0)], [round(end, 1) for end in percentile_ends(np.arange(20.0), 9.5)]
     ([0.0, 16.8], [27.2, 72.8])
+    >>> [round(end, 1) for end in percentile_ends(np.arange(20.0), -1.0, np.arange(20))]  # units of one case each
+    [0.0, 16.8]
     """
     known = np.isfinite(values)
     n = int(known.sum())
@@ -330,7 +341,7 @@ def percentile_ends(values: Array, own: float, units: Codes | None = None) -> tu
     if units is not None:
         size = independent(known, units)
         ends = mean_interval(below, units=units).low, mean_interval(upto, units=units).high
-        unseen = unseen_share(size) if size else 1.0
+        unseen = unseen_share(size, 0.975) if size else 1.0  # one end of a two-sided 95 %
         low = 1.0 - unseen if below[known].all() else ends[0] if below[known].any() else 0.0
         high = unseen if not upto[known].any() else 1.0 if upto[known].all() else ends[1]
         return 100.0 * max(0.0, low if math.isfinite(low) else 0.0), 100.0 * min(1.0, high if math.isfinite(high) else 1.0)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.audit import DATA, Audit
-from veracity.cards.case import Case, Cases, case_values, place_of, sentences
+from veracity.cards.case import Case, Cases, case_values, kept, place_of, sentences
 from veracity.cards.changes import Side
 from veracity.cards.checks import MAPS, Evidence
 from veracity.cards.plan import NOISE, on_rows, order_of, scores_of
@@ -256,7 +256,7 @@ def values_by_check(reading: Reading, explainer: str, cases: Cases) -> dict[tupl
         for (check, part), one in evidence_for(reading, explainer, question).items():
             line, room = rooms.get((check.key, part), (0.0, None))
             if isinstance(one, Evidence) and one.gap is not None and one.room is not None and room is not None:
-                found[check.key, part] = float(case_values(one.gap, one.room, line, room)[0])
+                found[check.key, part] = kept(float(case_values(one.gap, one.room, line, room)[0]))
     return found
 
 

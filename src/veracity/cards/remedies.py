@@ -23,7 +23,7 @@ def remedies(runs: Runs) -> tuple[list[AdviceRecord], list[str]]:
         try:
             steps = advise(runs.audits[part], Path(runs.folder) / part, workers=runs.how.get("workers", 1), progress=False)
         except VeracityError as error:
-            notes.append(f"There is no advice on {words}: {error}")
+            notes.append(f"There is no advice on {words}: {str(error).replace(str(runs.folder), 'the folder of the card')}")
             continue
         for one in (one for one in steps if not one.robust):
             gained: dict[str, Any] = {"gain": one.gain, "low": one.gain_low, "high": one.gain_high}
@@ -43,7 +43,12 @@ def advice_sentences(card: CardRecord) -> Iterator[str]:
             yield f"{listed(short)} may be changed so that {follow}. To see how, and what that gains: {COMMAND}."
         return
     if not card.advice:
-        yield "Advice was asked for, and no explainer needs a change."
+        asked = any(check.score for one in card.explainers for said in one.answers if said.question == "symmetric" for check in said.checks)
+        yield (
+            "Advice was asked for, and no explainer needs a change."
+            if asked
+            else ("Advice was asked for, but it is about symmetries, and none was asked of the explainers.")
+        )
     for one in card.advice:
         change = f" Change: {one.change.rstrip('.')}." if one.change else " There is no change to propose."
         gained = ""

@@ -77,7 +77,7 @@ def meta_verdicts(folder: str | Path, content: str) -> tuple[list[MetaRecord], l
         if Result(where / "base").manifest["models"]["model"]["fingerprint"] != content:
             return [], [f"The meta-evaluation in the folder {META} is about another model, so it is not shown."]
     except VeracityError as error:
-        return [], [f"The meta-evaluation in the folder {META} cannot be read: {error}"]
+        return [], [f"The meta-evaluation in the folder {META} cannot be read: {str(error).replace(str(where), META)}"]
     every = dict(found.by_test())
     own = {check.score: check for question in QUESTIONS for check in question.checks if check.part == MAPS}
     records = []

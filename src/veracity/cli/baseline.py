@@ -120,7 +120,7 @@ def judged(row: Row, margin: float, max_unseen: float | None) -> Case:
     """Whether a row is not worse than before by more than the margin."""
     asked, who = f"{row['score']} not worse by {margin:g}", who_of(row)
     if row["why"]:
-        return Case(asked, who, failure=row["why"])
+        return Case(asked, who, failure=row["why"], open=row.get("open", False))
     values = f"{number(row['before'])} before, {number(row['after'])} now{row.get('about', '')}"
     unit, units = row.get("unit") or "sample", row.get("units")
     if math.isnan(row["low"]):
@@ -243,7 +243,8 @@ def card_rows(before: Card, after: Card, baseline: str, folder: str) -> Iterator
             continue
         held, now = before.holds(first, name), after.holds(first, name)
         if held or now.word == Word.SHORT != held.word:
-            yield {**own, "score": first, "why": "" if now else f"{held.word} before, {now.word} now: {now.sentence}"}
+            why = "" if now else f"{held.word} before, {now.word} now: {now.sentence}"
+            yield {**own, "score": first, "why": why, "open": now.word != Word.SHORT}
         mine = [one for one in found.rows if one.explainer == name and math.isfinite(one.before)]
         yield from ({**own, **check_row(one, sides[1].units_among(one.first))} for one in mine)
 

@@ -190,8 +190,11 @@ def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
 
 
 def undecided(row: Row, end: str, sign: str, bound: float) -> bool:
-    """Whether a rule that is not shown to hold may still hold: the other end of the interval meets it, or there is no interval."""
-    if row["state"] == State.PENDING or row["failed"]:
+    """Whether a rule that is not shown to hold may still hold: it is not measured to the end, the other end of the interval meets it, or
+    there is no interval."""
+    if row["state"] == State.PENDING:
+        return True
+    if row["failed"]:
         return False
     other = row["high" if end == "low" else "low"]
     return not math.isfinite(other) or bool(HOLDS[sign](other, bound))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -91,13 +92,27 @@ def metrics(numbers: pd.DataFrame, before: str = "") -> dict[str, float]:
     {'net/lime _k_3_/deletion': 0.25, 'net/lime _k_3_/deletion.low': 0.2, 'net/lime _k_3_/deletion.n': 8.0}
     """
     rows = numbers.to_dict("records")
-    names = unique([tuple(str(row[part]) for part in ("model", "explainer", "score") if row[part]) for row in rows], before)
+    names = unique(numbered([tuple(str(row[part]) for part in ("model", "explainer", "score") if row[part]) for row in rows]), before)
     found: dict[str, float] = {}
     for name, row in zip(names, rows, strict=True):
         for key, end in ((name, "value"), *((f"{name}.{end}", end) for end in ENDS)):
             value = float(row[end])
             if math.isfinite(value):
                 found[key] = value
+    return found
+
+
+def numbered(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The names, with a number behind those that came before: a card may ask one check of two symmetries.
+
+    >>> numbered([("a", "b"), ("c",), ("a", "b")])
+    [('a', 'b'), ('c',), ('a', 'b 2')]
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else (*name[:-1], f"{name[-1]} {seen[name]}"))
     return found
 
 
@@ -146,7 +161,12 @@ def text(value: Any) -> str:
 def tags(result: Logged, before: str = "") -> dict[str, str]:
     """Which run folder the result comes from."""
     manifest = result.manifest
-    found = {"kind": result.kind, "run": manifest.get("run"), "folder": result.path, "created": manifest.get("created")}
+    found = {
+        "kind": result.kind,
+        "run": manifest.get("run"),
+        "folder": Path(result.path).name if result.path else None,
+        "created": manifest.get("created"),
+    }
     found["version"] = (manifest.get("versions") or {}).get("veracity")
     return {f"{before}veracity.{name}": str(value) for name, value in found.items() if value}
 

@@ -1,7 +1,7 @@
 import { scaleLinear } from "d3-scale";
 import { dashOf, modelColour } from "../colour";
 import { el, svg } from "../dom";
-import { number } from "../format";
+import { number, percent } from "../format";
 import { axisRange } from "../orbit/compute";
 import { forest, forestText } from "../pages/forest";
 import { rowsOf, type Row } from "../pages/rows";
@@ -39,7 +39,7 @@ export class Ranking {
     const x = scaleOf(score, every);
     this.table.dataset.testid = `score-${score.name}`;
     const beside = BESIDE.filter(({ key }) => score.beside.includes(key) && ranked.some((row) => row.explainer !== ""));
-    const heads = ["Explainer", axis(x), `Value (${Math.round(100 * meta.confidence)} %)`, ...beside.map(({ title }) => title), "Samples"];
+    const heads = ["Explainer", axis(x), `Value (${percent(meta.confidence)})`, ...beside.map(({ title }) => title), "Samples"];
     const head = el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)));
     refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside))));
   }

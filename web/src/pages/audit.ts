@@ -8,7 +8,7 @@ import type { AuditSource, Case, CasePage, Explained, Spread } from "../audit/ty
 import { Cache, guard, type Loaded } from "../cache";
 import { modelColour } from "../colour";
 import { Choice, el, keep, swatch } from "../dom";
-import { date } from "../format";
+import { date, percent } from "../format";
 import type { Page } from "../page";
 import type { State } from "../state";
 import type { Store } from "../store";
@@ -16,14 +16,14 @@ import type { AuditMeta, Cell, RunMeta } from "../types";
 import { endText, lostText, stateText, unseenText, valueText } from "./rows";
 import { sortable, type Column } from "./sortable";
 
-const COLUMNS: Column[] = [
+const columns = (confidence: number): Column[] => [
   { key: "model", title: "Model" },
   { key: "explainer", title: "Explainer" },
   { key: "score", title: "Score" },
   { key: "state", title: "State", text: stateText },
   { key: "value", title: "Value", text: valueText, right: true },
-  { key: "low", title: "95 % low", text: (row) => endText(row, "low"), right: true },
-  { key: "high", title: "95 % high", text: (row) => endText(row, "high"), right: true },
+  { key: "low", title: `${percent(confidence)} low`, text: (row) => endText(row, "low"), right: true },
+  { key: "high", title: `${percent(confidence)} high`, text: (row) => endText(row, "high"), right: true },
   { key: "unseen", title: "Unseen", text: unseenText, right: true },
   { key: "n", title: "Samples", whole: true },
   { key: "undefined", title: "Undefined", whole: true },
@@ -43,7 +43,7 @@ export class AuditPage implements Page {
   private readonly spread: SpreadPanel;
   private readonly samples: Samples;
   private readonly sample: SamplePanel;
-  private readonly numbers = sortable(COLUMNS, [], "scores-table");
+  private readonly numbers: ReturnType<typeof sortable>;
   private readonly gaps = el("div", {});
   private readonly code = el("code", { "data-testid": "snippet" });
   private readonly told = el("span", { class: "quiet", role: "status", "data-testid": "copied" });
@@ -60,6 +60,7 @@ export class AuditPage implements Page {
     private readonly store: Store,
   ) {
     const retry = (): void => this.cache.retry();
+    this.numbers = sortable(columns(meta.confidence), [], "scores-table");
     this.ranking = new Ranking(store);
     this.matrix = new Matrix(store);
     this.spread = new SpreadPanel(store, retry, () => this.source!.csv(run, subjectOf(this.choice!)));

@@ -49,13 +49,29 @@ def series_of(run: Result, model: str, explainer: str, score: str) -> Series:
     return found[0]
 
 
+def histogram(values: Array) -> tuple[NDArray[np.int64], Array]:
+    """Counts and edges of bins; one bin around values that are equal up to rounding, which numpy cannot cut.
+
+    >>> counts, edges = histogram(np.array([1.0, 1.0 - 1e-16]))
+    >>> counts.tolist(), edges.round(3).tolist()
+    ([2], [1.0, 1.0])
+    """
+    if not len(values):
+        return np.zeros(0, np.int64), np.zeros(0)
+    low, high = float(values.min()), float(values.max())
+    slack = 1e-9 * max(1.0, abs(low), abs(high))
+    if high - low <= slack:
+        return np.array([len(values)]), np.array([low - slack, high + slack])
+    return np.histogram(values, bins=BINS)
+
+
 def spread(run: Result, model: str, explainer: str, score: str) -> dict[str, Any]:
     """How the values of a score are spread over samples: n, undefined, failed, quartiles, a histogram, and few samples one by one."""
     one = series_of(run, model, explainer, score)
     samples, values = one.samples, one.per_sample
     defined = np.isfinite(values)
     kept, failed = values[defined], len(one.lost)
-    counts, edges = np.histogram(kept, bins=BINS) if len(kept) else (np.zeros(0, np.int64), np.zeros(0))
+    counts, edges = histogram(kept)
     few = len(kept) <= POINTS
     return {
         "n": len(kept),
@@ -138,10 +154,10 @@ def chosen_by(run: Result, one: Series, only: str) -> NDArray[np.bool_]:
         return np.isin(samples, wrong)
     if only == "kept":
         return np.isin(samples, kept_samples(run, one))
-    name, _, label = only.removeprefix(GROUP).rpartition(":")
-    for group in groups_of(run) if only.startswith(GROUP) else ():
-        if group["name"] == name and label in group["labels"]:
-            return np.asarray(np.array(group["of"])[samples] == group["labels"].index(label))
+    for group in groups_of(run):
+        for place, label in enumerate(group["labels"]):
+            if only == f"{GROUP}{group['name']}:{label}":
+                return np.asarray(np.array(group["of"])[samples] == place)
     raise unknown("choice of samples", only, choices(run, one.model))
 
 
