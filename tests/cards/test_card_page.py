@@ -110,6 +110,10 @@ def test_what_users_typed_is_escaped() -> None:
         ((GOOD, WORSE, BAD), "bad changes no more for another class than when made again: it is out."),
         ((GOOD, WORSE, BAD), "good holds on every question that was answered (0, 1, 2 and 3). Questions 4 and 5 are open for all."),
         ((GOOD, WORSE, BAD), "No explainer surely dominates good."),
+        (
+            (WORSE, explainer("full", *["holds"] * 6, dominated_by={"worse": 0.96})),
+            "Even so, worse dominates full: it is not worse on any check, and better on at least one.",
+        ),
         ((BAD,), "No explainer is left, so this card recommends none."),
         ((GOOD,), "There is one explainer, good, so nothing is compared. It holds on: depends on the model, faithful, calm and symmetric."),
         (

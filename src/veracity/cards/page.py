@@ -275,7 +275,20 @@ def held_by(card: CardRecord, inside: Sequence[ExplainerRecord]) -> list[str]:
     full = [one.name for one in inside if answered and all(one.answers[place].word in ("holds", "does not apply") for place in answered)]
     names = f"{listed(full)} {'holds' if len(full) == 1 else 'hold'}" if full else "No explainer holds"
     still = f" Question{'s' if len(open_) > 1 else ''} {listed(open_)} {'are' if len(open_) > 1 else 'is'} open for all." if open_ else ""
-    return [f"{names} on every question that was answered ({listed([str(place) for place in answered])}).{still}"] if answered else []
+    if not answered:
+        return []
+    beaten = [one for one in inside if one.name in full and one.dominated_by]
+    return [
+        f"{names} on every question that was answered ({listed([str(place) for place in answered])}).{still}",
+        *(f"Even so, {beaten_by(one)}" for one in beaten),
+    ]
+
+
+def beaten_by(one: ExplainerRecord) -> str:
+    """Who dominates an explainer, and what that means."""
+    many = len(one.dominated_by) > 1
+    who = f"{listed(list(one.dominated_by))} {'dominate' if many else 'dominates'}"
+    return f"{who} {one.name}: {'they are' if many else 'it is'} not worse on any check, and better on at least one."
 
 
 def alone(one: ExplainerRecord) -> list[str]:
