@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from veracity.explain.passes import batch_shape, gradients, in_batches, mean_over_items, pairs, pick, scores, value_table
+from veracity.explain.passes import gradients, in_batches, mean_over_items, pairs, pick, scores, value_table
 
 COUNT = st.integers(1, 12)
 
@@ -34,17 +34,6 @@ def test_table_and_mean_are_the_loop(rows: int, items: int, batch: int) -> None:
     assert torch.equal(table, truth)
     mean = mean_over_items(lambda row, item: truth[row, item][:, None], torch.zeros(rows, 1), items, batch)
     torch.testing.assert_close(mean, truth.mean(1, keepdim=True))
-
-
-@settings(max_examples=100, deadline=None)
-@given(rows=st.integers(1, 80), items=st.integers(1, 80), batch=st.integers(1, 300))
-def test_tiles_fit_and_need_fewer_than_twice_the_calls(rows: int, items: int, batch: int) -> None:
-    r, s = batch_shape(rows, items, batch)
-    assert 1 <= r <= rows
-    assert 1 <= s <= items
-    assert r * s <= batch
-    calls = -(-rows // r) * -(-items // s)
-    assert calls <= 2 * -(-rows * items // batch)
 
 
 def test_scores_and_gradients_by_hand() -> None:

@@ -143,6 +143,7 @@ class Explainer(Component, ABC):
     local        whether its only forward pass is one of the inputs themselves, which gives their scores too
     signed       whether explanations may be negative, which decides the fair random control
     contrasts    whether it compares a perturbed model with the unperturbed one, whose scores it needs
+    splits       whether it cuts the passes of all its inputs into calls of `context.batch` rows, none of which is half empty
     """
 
     role = "explainer"
@@ -154,6 +155,7 @@ class Explainer(Component, ABC):
     local: ClassVar[bool] = False
     signed: ClassVar[bool] = True
     contrasts: ClassVar[bool] = False
+    splits: ClassVar[bool] = False
 
     @property
     def batch_dependent(self) -> bool:

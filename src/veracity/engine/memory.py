@@ -23,7 +23,7 @@ K = TypeVar("K")
 CPU_MEMORY = 1 << 30
 GPU_SHARE = 2
 MOST_ROWS = {"cpu": 512, "cuda": 16384}
-CALL_SECONDS = 0.2
+CALL_SECONDS = 0.4
 """How long a call of a model on a GPU should take, so that starting its kernels takes less."""
 LAUNCH_BOUND = 1.5
 """If twice the rows take less than this many times as long, starting kernels takes most of the time."""
@@ -140,7 +140,7 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
 
 
 def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
-    """Rows per call: about 0.2 s of work on a GPU within `share` bytes; a power of two, at most `most`.
+    """Rows per call: about 0.4 s of work on a GPU within `share` bytes; a power of two, at most `most`.
 
     The bytes and seconds per row are measured, forward and backward, with two numbers of rows; with fewer if these do not fit, or would
     take more than `share` by an estimate. A network that is so small that twice the rows take hardly longer is tried once more with many.
@@ -165,10 +165,10 @@ def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
 
 
 def enough_rows(rows: int, seconds: float) -> int:
-    """A power of two of rows that takes about 0.2 s, if `rows` of them take `seconds`.
+    """A power of two of rows that takes about 0.4 s, if `rows` of them take `seconds`.
 
     >>> enough_rows(32, 0.02), enough_rows(32, 1.0)
-    (512, 32)
+    (1024, 32)
     """
     return max(32, 1 << math.ceil(math.log2(max(1.0, rows * CALL_SECONDS / max(seconds, 1e-9)))))
 

@@ -46,6 +46,8 @@ from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
 
 T = TypeVar("T")
+CALLS = 8
+"""How many calls of a model on a GPU an explainer makes for the inputs of one part of a block, if it fills each of them."""
 
 
 class Reader:
@@ -69,6 +71,9 @@ class Reader:
         self.training = problem.training_of(name, explainer, self.module) if explainer else None
         self.cost = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
         self.rows_each = explainer.rows_at_once(problem.inputs.shape) if explainer else 1
+        several = explainer is not None and explainer.splits and device_of(self.module).type == "cuda"
+        self.share_each = -(-self.rows_each // CALLS) if several else self.rows_each
+        """The rows that an explanation counts for where a block is cut into parts."""
 
     def on(self, copy: nn.Module) -> Reader:
         """The same explainer on a copy of the model."""
@@ -190,7 +195,7 @@ class Reader:
             own = Draws(draws.seed, draws.sample[here], draws.draw[here] * count + around.draw[part])
             parts.append(self.explanation(space.move(element[part], x[here]), targets[here], own))
 
-        self.budget.spend(len(row), self.rows_each, some)
+        self.budget.spend(len(row), self.share_each, some)
         return torch.cat(parts).reshape(len(x), count, *parts[0].shape[1:]).mean(1)
 
 
@@ -227,7 +232,7 @@ class Block:
         self.reader = Reader(problem, job.model, self.explainer, budget, learnt, answers=StoredAnswers(folder))
         self.source = self.explainer if self.explainer is None or learner(self.explainer) else source_of(self.explainer)
         """The explainer that is asked about the block; its explanations are then `finished`."""
-        self.rows_each = self.reader.rows_each
+        self.rows_each, self.share_each = self.reader.rows_each, self.reader.share_each
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(list(self.job.samples))
         self.numbers = send(self.samples, self.device)
@@ -319,7 +324,7 @@ class Block:
             parts.append(reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
 
         def compute() -> Tensor:
-            self.budget.spend(len(self), self.rows_each * request.repeats, some)
+            self.budget.spend(len(self), self.share_each * request.repeats, some)
             return torch.cat(parts)
 
         if given is None and self.shares(request):
@@ -447,7 +452,7 @@ class Block:
             parts.append(work(self.x[row], chosen[row], self.draws(request, piece), original))
             self.advance(len(piece) * weight(reader.cost))
 
-        self.budget.spend(len(ask), self.rows_each * request.repeats, some)
+        self.budget.spend(len(ask), self.share_each * request.repeats, some)
         return parts
 
     def draws(self, request: Request, piece: Ask) -> Draws:

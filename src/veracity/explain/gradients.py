@@ -27,9 +27,10 @@ from veracity.core.models import evaluating
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, NonNegative
+from veracity.core.transfer import send
 from veracity.explain.masking import Baseline, baseline_row, check_baseline, over_table
 from veracity.explain.nonlinear import nonlinear_steps
-from veracity.explain.passes import Structure, Terms, batch_shape, gradients, in_batches, mean_over_items, pick, select
+from veracity.explain.passes import Structure, Terms, gradients, in_batches, pick, select, sum_over_items
 
 TRAPEZOID = "trapezoid"
 QUADRATURES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid", TRAPEZOID)
@@ -156,9 +157,39 @@ class Deconvolution(ModifiedRelu):
     method = captum.attr.Deconvolution
 
 
+@dataclass(frozen=True, kw_only=True)
+class GradientSums(GradientBased, ABC):
+    """A sum of weighted gradients at several points: e(x) = Σ_i w_i ⊙ ∇f(p_i)."""
+
+    structured = True
+    splits = True
+
+    @property
+    @abstractmethod
+    def items(self) -> int:
+        """The number of points."""
+
+    @abstractmethod
+    def terms(self, x: Tensor, context: Context) -> Terms:
+        """The points p_i and the weights w_i."""
+
+    def cost(self, shape: Size) -> Cost:
+        return Cost(forward=self.items, backward=self.items)
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        x = inputs.detach()
+        terms = self.terms(x, context)
+
+        def term(row: Tensor, item: Tensor) -> Tensor:
+            points, weights = terms(row, item)
+            return weights * gradients(model, points, targets[row], select(context.structure, row))
+
+        return sum_over_items(term, x, self.items, context.batch)
+
+
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class IntegratedGradients(GradientBased):
+class IntegratedGradients(GradientSums):
     """Gradients along the straight line from a baseline: e(x) = (x - b) ⊙ ∫ ∇f(b + t(x - b)) dt over t in [0, 1].
 
     The maps sum to f(x) - f(b) up to the quadrature's error. Equivariant for permutation representations that leave the
@@ -171,7 +202,6 @@ class IntegratedGradients(GradientBased):
 
     name = "integrated_gradients"
     reference = "Sundararajan et al. 2017, arXiv:1703.01365"
-    structured = True
     steps: Count = 50
     method: str = "gausslegendre"
     baseline: Baseline = None
@@ -179,8 +209,9 @@ class IntegratedGradients(GradientBased):
     def over(self, features: Features | None) -> Self:
         return over_table(self, features)
 
-    def cost(self, shape: Size) -> Cost:
-        return Cost(forward=self.steps, backward=self.steps)
+    @property
+    def items(self) -> int:
+        return self.steps
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         if self.method not in QUADRATURES:
@@ -190,22 +221,10 @@ class IntegratedGradients(GradientBased):
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return super().check(model, inputs, targets, context)
 
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        method = captum.attr.IntegratedGradients(model)
-        rows, steps = batch_shape(len(inputs), self.steps, context.batch)
-        rule, factor = captum_quadrature(self.method, self.steps)
-        settings = {"baselines": baseline_row(self.baseline, inputs), "n_steps": self.steps, "method": rule}
-
-        def explain_rows(x: Tensor, t: Tensor, s: Structure) -> Tensor:
-            maps = attribute(method, x, t, s, internal_batch_size=steps * len(x), **settings)
-            return maps if factor == 1.0 else factor * maps
-
-        return in_batches(explain_rows, inputs, targets, rows, context.structure)
-
     def terms(self, x: Tensor, context: Context) -> Terms:
         """The points of the quadrature between baseline and input, and the weights of the gradients there."""
         baseline, rule = baseline_row(self.baseline, x), quadrature(self.method, self.steps)
-        share, weight = (x.new_tensor(values).reshape(-1, *[1] * (x.ndim - 1)) for values in rule)
+        share, weight = (send(torch.tensor(values, dtype=x.dtype).reshape(-1, *[1] * (x.ndim - 1)), x.device) for values in rule)
 
         def terms(row: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
             difference = x[row] - baseline
@@ -215,29 +234,18 @@ class IntegratedGradients(GradientBased):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanGradient(GradientBased, ABC):
+class MeanGradient(GradientSums, ABC):
     """A mean of weighted gradients at random points: e(x) = mean_i w_i ⊙ ∇f(p_i)."""
 
     stochastic = True
-    structured = True
     draws: Count
 
-    @abstractmethod
-    def terms(self, x: Tensor, context: Context) -> Terms:
-        """The points p_i and the weights w_i."""
-
-    def cost(self, shape: Size) -> Cost:
-        return Cost(forward=self.draws, backward=self.draws)
+    @property
+    def items(self) -> int:
+        return self.draws
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        x = inputs.detach()
-        terms = self.terms(x, context)
-
-        def term(row: Tensor, item: Tensor) -> Tensor:
-            points, weights = terms(row, item)
-            return weights * gradients(model, points, targets[row], select(context.structure, row))
-
-        return mean_over_items(term, x, self.draws, context.batch)
+        return super().explain(model, inputs, targets, context) / self.draws
 
 
 @EXPLAINERS.add
@@ -317,25 +325,16 @@ class GradientShap(MeanGradient):
         return terms
 
 
-def captum_quadrature(method: str, steps: int) -> tuple[str, float]:
-    """Captum's name of a rule, and the factor that its sum needs.
-
-    `riemann_trapezoid` divides m points, which leave m - 1 intervals, by m, so its weights add up to (m - 1) / m.
-    `trapezoid` is the rule itself, whose weights add up to 1.
-
-    >>> captum_quadrature("trapezoid", 60), captum_quadrature("riemann_left", 60)
-    (('riemann_trapezoid', 1.0169491525423728), ('riemann_left', 1.0))
-    """
-    return ("riemann_trapezoid", steps / (steps - 1)) if method == TRAPEZOID else (method, 1.0)
-
-
 def quadrature(method: str, steps: int) -> tuple[list[float], list[float]]:
     """Points of the rule as shares of the way from the baseline to the input, and their weights.
+
+    Captum's "riemann_trapezoid" divides m points, which leave m - 1 intervals, by m, so its weights add up to (m - 1) / m.
+    "trapezoid" is the rule itself, whose weights add up to 1.
 
     >>> quadrature("trapezoid", 3)
     ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])
     """
-    name, factor = captum_quadrature(method, steps)
+    name, factor = ("riemann_trapezoid", steps / (steps - 1)) if method == TRAPEZOID else (method, 1.0)
     weights, points = approximation_parameters(name)
     return points(steps), [factor * weight for weight in weights(steps)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from math import ceil
 
 import torch
 from torch import Tensor, nn
@@ -64,32 +63,33 @@ def pairs(rows: int, items: int, batch: int, device: torch.device | str = "cpu")
         yield index % rows, index // rows
 
 
+def sum_over_items(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, items: int, batch: int) -> Tensor:
+    """The sum over items of `term(row, item)`, (R, ...), for each row of `like`: (N, ...).
+
+    Terms are added in a fixed order: a GPU's index_add_ does not keep one, and its sums change from run to run.
+    """
+    count, total, start = len(like), torch.zeros_like(like), 0
+    for row, item in pairs(count, items, batch, like.device):
+        found = term(row, item)
+        turns = -(-(start + len(found)) // count)
+        if len(found) < turns * count:
+            table = found.new_zeros(turns * count, *found.shape[1:])
+            table[start : start + len(found)] = found
+            found = table
+        total += found.reshape(turns, *like.shape).sum(0)
+        start = (start + len(row)) % count
+    return total
+
+
 def mean_over_items(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, items: int, batch: int) -> Tensor:
     """The mean over items of `term(row, item)`, (R, ...), for each row of `like`: (N, ...)."""
-    total = torch.zeros_like(like)
-    for row, item in pairs(len(like), items, batch, like.device):
-        total.index_add_(0, row, term(row, item))
-    return total / items
+    return sum_over_items(term, like, items, batch) / items
 
 
 def value_table(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, batch: int, device: torch.device) -> Tensor:
     """The values of `term(row, item)`, (R,), as one table (rows, items)."""
     values = [term(row, item) for row, item in pairs(rows, items, batch, device)]
     return torch.cat(values).reshape(items, rows).T
-
-
-def batch_shape(rows: int, items: int, batch: int) -> tuple[int, int]:
-    """Rows per call and items per row that need the fewest calls of at most `batch` model rows.
-
-    >>> batch_shape(rows=32, items=50, batch=256), batch_shape(rows=51, items=50, batch=100), batch_shape(rows=5, items=50, batch=1)
-    ((32, 8), (4, 25), (1, 1))
-    """
-
-    def calls(count: int) -> int:
-        return ceil(rows / count) * ceil(items / min(items, batch // count))
-
-    best = min(range(1, min(rows, batch) + 1), key=lambda count: (calls(count), -count))
-    return best, min(items, batch // best)
 
 
 @contextmanager

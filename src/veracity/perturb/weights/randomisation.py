@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -18,7 +19,7 @@ from veracity.core.errors import InputError, unknown
 from veracity.core.models import unwrap
 from veracity.core.settings import Count
 from veracity.core.spaces import check_known, check_level
-from veracity.core.transfer import send
+from veracity.core.transfer import send, side_stream
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, recall, stack_copies
 
 DIRECTIONS = ("top_down", "bottom_up")
@@ -169,12 +170,13 @@ def statistics_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def on_cpu(module: nn.Module) -> nn.Module:
-    """The layer, or a copy of it on the CPU if it is elsewhere and can be reset, so that no reset waits for a GPU."""
+    """The layer, or a copy of it on the CPU if it is elsewhere and can be reset, which waits for nothing that a GPU still has to do."""
     own = next(chain(module.parameters(recurse=False), module.buffers(recurse=False)), None)
     if own is None or own.device.type == "cpu" or not callable(getattr(module, "reset_parameters", None)):
         return module
     try:
-        return copy.deepcopy(module).cpu()
+        with torch.cuda.stream(side_stream(own.device)) if own.is_cuda else nullcontext():
+            return copy.deepcopy(module).cpu()
     except (RuntimeError, TypeError, ValueError, AttributeError):
         return module
 
