@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Size, nn
+from torch import Size, Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import veracity
 from small import series_inputs, small_net
@@ -16,7 +17,7 @@ from veracity import Audit, Predicted, Segmentation
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
 from veracity.core.targets import Target
-from veracity.engine.defaults import choose, look
+from veracity.engine.defaults import Operations, choose, look
 from veracity.engine.resolve.models import as_models
 from veracity.inputs import as_inputs
 from veracity.models.base import as_model
@@ -261,3 +262,24 @@ def test_texts_and_labels_inside_x_are_taken_as_by_an_audit() -> None:
     assert pairs.manifest["spec"]["target"] == "predicted"
     assert "accuracy" in str(pairs.manifest["models"])
     assert pairs.table()["value"].tolist() == plain.table()["value"].tolist()
+
+
+class Attending(nn.Module):
+    """Attention and a product, beside a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.first(x)
+        return (nn.functional.scaled_dot_product_attention(found, found, found) @ found.transpose(-1, -2)).flatten(1)[:, :3]
+
+
+def test_operations_are_those_that_torch_counts() -> None:
+    x, net = torch.rand(2, 1, 9, 9), Attending().eval()
+    with torch.no_grad(), Operations() as ours:
+        out = net(x)
+    with torch.no_grad(), FlopCounterMode(display=False) as torchs:
+        assert torch.equal(net(x), out)
+    assert ours.total == torchs.get_total_flops() > 0

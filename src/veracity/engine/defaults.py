@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch._ops import HigherOrderOperator
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from veracity.core.dense_targets import target_for
 from veracity.core.explainers import Context, Explainer
@@ -114,7 +116,7 @@ def look(inputs: Inputs, name: str, model: nn.Module, target: Target) -> Sight |
         check_weights(name, model)
         module, device = inputs.adapt(model), device_of(model)
         signals = inputs.take(torch.arange(min(2, inputs.size()))).to(device)
-        counter = FlopCounterMode(display=False)
+        counter = Operations()  # type: ignore[no-untyped-call]
         with evaluating(module), seeded(0, gpus_in_use()), torch.no_grad(), counter:
             first = signals[:1].through(module)
             module, _ = readable_output(module, first)
@@ -122,12 +124,39 @@ def look(inputs: Inputs, name: str, model: nn.Module, target: Target) -> Sight |
             scores = signals.through(module)
         if scores.ndim != 2:
             return None
-        operations = OVERHEAD + counter.get_total_flops() / (1 + 2 * len(signals))
+        operations = OVERHEAD + counter.total / (1 + 2 * len(signals))
         budget = SECONDS * RATES.get(device.type, RATES["cuda"]) / operations
         weights = next(module.parameters(), None) is not None
         return Sight(module, signals, scores.argmax(dim=1), weights, budget)
     except Exception:  # a model of others may raise anything
         return None
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations of products, convolutions and attention inside a `with` block.
+
+    Torch's FlopCounterMode counts the same, but the first one in a process imports torch's compiler, which takes seconds.
+    """
+
+    supports_higher_order_operators = True
+    total: int = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        given = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            return func(*args, **given)
+        with self:
+            found = func.decompose(*args, **given)
+        if found is not NotImplemented:
+            return found
+        found = func(*args, **given)
+        count = flop_registry.get(func._overloadpacket)
+        self.total += 0 if count is None else count(*args, **given, out_val=found)
+        return found
 
 
 def fitting_explainers(inputs: Inputs, seen: Sequence[Sight]) -> tuple[list[str], bool, list[str]]:
