@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from itertools import pairwise
 
 import captum.attr
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import Context
 from veracity.explain import (
     Deconvolution,
     FeatureAblation,
@@ -20,6 +22,9 @@ from veracity.explain import (
     InputXSaliency,
     IntegratedGradients,
     Saliency,
+    SmoothGrad,
+    Symmetrised,
+    TopK,
 )
 from veracity.explain.gradients import QUADRATURES, quadrature
 
@@ -224,3 +229,32 @@ def test_rules_with_too_few_points_are_refused() -> None:
         with pytest.raises(SpecError, match=rf"The rule '{method}' of integrated_gradients needs at least 2 steps, not 1"):
             IntegratedGradients(steps=1, method=method).check(Cubes(), x, target)
     IntegratedGradients(steps=1).check(Cubes(), x, target)
+
+
+@pytest.mark.parametrize("batch", [3, 64])
+def test_half_precision_sums_in_float32(batch: int) -> None:
+    x, target = torch.rand(3, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 0])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2)).eval()
+    explainer = IntegratedGradients(steps=200)
+    half = explainer.explain(deepcopy(net).bfloat16(), x.bfloat16(), target, context_of(3, batch=batch))
+    whole = explainer.explain(net, x, target, context_of(3, batch=batch))
+    assert half.dtype is torch.float32
+    assert float((half - whole).norm() / whole.norm()) < 0.02
+
+
+class Own(IntegratedGradients):
+    """Integrated gradients that does something of its own."""
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        return 2.0 * super().explain(model, inputs, targets, context)
+
+
+def test_only_explainers_that_fill_their_calls_say_so() -> None:
+    assert IntegratedGradients().splits
+    assert SmoothGrad().splits
+    assert TopK(explainer="integrated_gradients", k=3).splits
+    assert not Own().splits
+    assert not Saliency().splits
+    assert not Symmetrised(explainer="integrated_gradients").splits

@@ -143,7 +143,7 @@ class Explainer(Component, ABC):
     local        whether its only forward pass is one of the inputs themselves, which gives their scores too
     signed       whether explanations may be negative, which decides the fair random control
     contrasts    whether it compares a perturbed model with the unperturbed one, whose scores it needs
-    splits       whether it cuts the passes of all its inputs into calls of `context.batch` rows, none of which is half empty
+    splits       whether it cuts the passes of all its inputs into calls of `context.batch` rows, all of them full but the last
     """
 
     role = "explainer"

@@ -47,7 +47,7 @@ from veracity.perturb.weights.copies import ScratchModel
 
 T = TypeVar("T")
 CALLS = 8
-"""How many calls of a model on a GPU an explainer makes for the inputs of one part of a block, if it fills each of them."""
+"""How many calls of a model on a GPU an explainer makes for the inputs of one part of a block, if it fills them."""
 
 
 class Reader:

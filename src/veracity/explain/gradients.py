@@ -1,4 +1,4 @@
-"""Explanations by gradients: Captum's deterministic methods, and means over random points.
+"""Explanations by gradients: Captum's methods of one pass, integrated gradients, and means over random points.
 
 Captum differentiates scores row by row through `torch.unbind`. Here one summed score is differentiated, which gives the same
 numbers in fewer kernels. Captum's DeepLift needs more than that and has a file of its own. Captum draws the points of SmoothGrad
@@ -31,6 +31,7 @@ from veracity.core.transfer import send
 from veracity.explain.masking import Baseline, baseline_row, check_baseline, over_table
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, Terms, gradients, in_batches, pick, select, sum_over_items
+from veracity.explain.wrapper import computed
 
 TRAPEZOID = "trapezoid"
 QUADRATURES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid", TRAPEZOID)
@@ -162,7 +163,7 @@ class GradientSums(GradientBased, ABC):
     """A sum of weighted gradients at several points: e(x) = Σ_i w_i ⊙ ∇f(p_i)."""
 
     structured = True
-    splits = True
+    splits: ClassVar[bool] = computed(lambda self: type(self).explain in (GradientSums.explain, MeanGradient.explain))
 
     @property
     @abstractmethod
@@ -177,7 +178,7 @@ class GradientSums(GradientBased, ABC):
         return Cost(forward=self.items, backward=self.items)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        x = inputs.detach()
+        x, targets = inputs.detach(), targets.to(inputs.device)
         terms = self.terms(x, context)
 
         def term(row: Tensor, item: Tensor) -> Tensor:
@@ -223,8 +224,9 @@ class IntegratedGradients(GradientSums):
 
     def terms(self, x: Tensor, context: Context) -> Terms:
         """The points of the quadrature between baseline and input, and the weights of the gradients there."""
-        baseline, rule = baseline_row(self.baseline, x), quadrature(self.method, self.steps)
-        share, weight = (send(torch.tensor(values, dtype=x.dtype).reshape(-1, *[1] * (x.ndim - 1)), x.device) for values in rule)
+        baseline, (points, weights) = baseline_row(self.baseline, x), quadrature(self.method, self.steps)
+        share, weight = (torch.tensor(values, dtype=torch.float64).reshape(-1, *[1] * (x.ndim - 1)) for values in (points, weights))
+        share, weight = send(share.to(x.dtype), x.device), send(weight.to(torch.promote_types(x.dtype, torch.float32)), x.device)
 
         def terms(row: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
             difference = x[row] - baseline

@@ -64,20 +64,22 @@ def pairs(rows: int, items: int, batch: int, device: torch.device | str = "cpu")
 
 
 def sum_over_items(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, items: int, batch: int) -> Tensor:
-    """The sum over items of `term(row, item)`, (R, ...), for each row of `like`: (N, ...).
+    """The sum over items of `term(row, item)`, (R, ...), for each row of `like`: (N, ...), in float32 or wider.
 
     Terms are added in a fixed order: a GPU's index_add_ does not keep one, and its sums change from run to run.
     """
-    count, total, start = len(like), torch.zeros_like(like), 0
+    wide = torch.promote_types(like.dtype, torch.float32)
+    count, total, start = len(like), torch.zeros_like(like, dtype=wide), 0
     for row, item in pairs(count, items, batch, like.device):
-        found = term(row, item)
-        turns = -(-(start + len(found)) // count)
-        if len(found) < turns * count:
-            table = found.new_zeros(turns * count, *found.shape[1:])
-            table[start : start + len(found)] = found
-            found = table
-        total += found.reshape(turns, *like.shape).sum(0)
-        start = (start + len(row)) % count
+        found = term(row, item).to(wide)
+        while len(found):
+            whole = len(found) // count * count if start == 0 else 0
+            size = whole or min(count - start, len(found))
+            if whole:
+                total += found[:size].reshape(-1, *like.shape).sum(0)
+            else:
+                total[start : start + size] += found[:size]
+            found, start = found[size:], (start + size) % count
     return total
 
 

@@ -49,7 +49,8 @@ class GradientSum:
 
     def explain(self, call: Call, x: Tensor, targets: Tensor, context: Context, derivative: Derivative) -> Tensor:
         """The explanations (N, ...) of x."""
-        terms, total = self.terms(x, context), torch.zeros_like(x)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        terms, total = self.terms(x, context), torch.zeros_like(x, dtype=wide)
         for row, item in pairs(len(x), self.items, context.batch, x.device):
             points, weights = terms(row, item)
             structure, chosen = select(context.structure, row), targets[row]
@@ -57,7 +58,7 @@ class GradientSum:
             def score(p: Tensor, s: Structure = structure, t: Tensor = chosen) -> Tensor:
                 return pick(call(p.clone(), *s), t).sum()
 
-            total = total.index_add(0, row, weights * derivative(score, points))
+            total = total.index_add(0, row, (weights * derivative(score, points)).to(wide))
         return self.finish(x, total)
 
 

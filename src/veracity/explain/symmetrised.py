@@ -61,6 +61,7 @@ class Symmetrised(Wrapper):
     draws: Count | None = None
 
     stochastic: ClassVar[bool] = computed(lambda self: self.inner.stochastic or self.draws is not None)
+    splits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "explainer", None if self.explainer is None else as_explainer(self.explainer))

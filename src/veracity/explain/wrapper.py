@@ -30,6 +30,7 @@ class Wrapper(InputObserver, Learner, ABC):
     stochastic: ClassVar[bool] = computed(lambda self: self.inner.stochastic)
     signed: ClassVar[bool] = computed(lambda self: self.inner.signed)
     contrasts: ClassVar[bool] = computed(lambda self: self.inner.contrasts)
+    splits: ClassVar[bool] = computed(lambda self: self.inner.splits)
     by_class: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_class)
     by_row: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_row)
 
