@@ -241,9 +241,9 @@ class Side:
         return Interval(value=value, low=low, high=high, n=n)
 
 
-def sized(samples: int, side: Side, first: int = 0) -> str:
+def sized(samples: int, side: Side) -> str:
     """A number of samples, with the number of units that they are of, if they belong to some."""
-    units = side.units_among(first)
+    units = side.units_among(0)
     return count(samples, "sample") + ("" if units is None else f" of {count(units, side.card.record.unit or UNIT)}")
 
 
@@ -280,6 +280,19 @@ def paired_difference(before: Terms, after: Terms, confidence: float) -> Interva
     found = replace(after, gap=moved, room=np.ones_like(moved)).difference(0.0, confidence)
     value = values[1] - values[0]
     return Interval(value=value, low=value + found.low - found.value, high=value + found.high - found.value, n=n)
+
+
+def shared_by(before: Terms, after: Terms) -> str:
+    """How many samples have both values, and of how many units they are, if they belong to some.
+
+    >>> gap, patients = np.array([[0.2], [0.3], [math.nan]]), np.array([0, 0, 1])
+    >>> terms = Terms(gap, np.ones((3, 1)), units=patients, unit="patient")
+    >>> shared_by(terms, terms)
+    '2 samples of 1 patient'
+    """
+    both = np.isfinite(before.per_sample[0]) & np.isfinite(after.per_sample[0])
+    units = "" if after.units is None else f" of {count(independent(both, after.units), after.unit)}"
+    return count(int(both.sum()), "sample") + units
 
 
 @dataclass(frozen=True)
@@ -464,7 +477,7 @@ def change(old: Side, new: Side, key: Key, level: float, same: bool) -> Change:
         share = 1.0 if once else min(side.share(least) for side in (old, new))
         told |= {"level": 1.0 - share * (1.0 - level), "first": 0 if once or least == new.planned else least}
         found = paired_difference(first, second, told["level"])
-        why = "" if math.isfinite(found.low) else f"only {sized(found.n, new, least)} with a value in both"
+        why = "" if math.isfinite(found.low) else f"only {shared_by(first, second)} with a value in both"
         told |= {"before": old.value(key, least), "after": new.value(key, least)}
         return Change(**told, low=found.low, high=found.high, n=found.n, paired=True, why=why)
     share = 1.0 if once else math.prod(side.share(samples) for side, samples in zip((old, new), reach, strict=True))
