@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from veracity.core.models import evaluating, out_of_memory
+from veracity.core.models import evaluating, in_precision, out_of_memory
 
 
 def test_modes_and_gradients_come_back_even_after_an_error() -> None:
@@ -36,6 +36,20 @@ def test_full_precision_inside_and_the_callers_choice_outside() -> None:
         assert matmul.fp32_precision == "tf32"
     finally:
         matmul.fp32_precision = before
+
+
+def test_blocks_of_threads_that_end_in_any_order_leave_the_callers_settings() -> None:
+    conv, rnn = torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+    before = (conv.fp32_precision, rnn.fp32_precision)
+    first, second = evaluating(nn.Linear(1, 1)), evaluating(nn.Linear(1, 1))
+    first.__enter__()
+    with in_precision("tf32"), evaluating(nn.Linear(1, 1)):
+        assert conv.fp32_precision == "tf32"
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert (conv.fp32_precision, rnn.fp32_precision) == ("ieee", "ieee")
+    second.__exit__(None, None, None)
+    assert (conv.fp32_precision, rnn.fp32_precision) == before
 
 
 @pytest.mark.parametrize(

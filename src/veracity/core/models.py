@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import deepcopy
 from difflib import get_close_matches
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -31,6 +32,35 @@ def in_precision(name: str) -> Iterator[None]:
         PRECISION.reset(before)
 
 
+ASKED: list[str] = []
+"""The precisions of all open blocks, of every thread, in the order of their starts."""
+FOUND: dict[Any, str] = {}
+"""The caller's own settings while any block is open."""
+SETTING = Lock()
+
+
+@contextmanager
+def products_in(name: str) -> Iterator[None]:
+    """Torch's settings for products and convolutions, which all threads share, at this precision; the caller's own after the last block.
+
+    Blocks of several threads may end in any order. If each put back what it found, they could leave settings that torch refuses.
+    """
+    cudnn: Any = torch.backends.cudnn
+    with SETTING:
+        if not ASKED:
+            FOUND.update({part: part.fp32_precision for part in (cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul)})
+        ASKED.append(name)
+        for part in FOUND:
+            part.fp32_precision = PRECISIONS[name]
+    try:
+        yield
+    finally:
+        with SETTING:
+            del ASKED[len(ASKED) - 1 - ASKED[::-1].index(name)]
+            for part, own in FOUND.items():
+                part.fp32_precision = PRECISIONS[ASKED[-1]] if ASKED else own
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     """The model in evaluation mode and in the precision of the audit; modes, gradients, buffers and settings are restored on exit.
@@ -40,18 +70,13 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = TensorSnapshot(dict(model.named_buffers()))  # a model may count its passes there
-    cudnn: Any = torch.backends.cudnn
-    precisions: dict[Any, str] = {part: part.fp32_precision for part in (cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul)}
     try:
         model.eval()
         for parameter in gradients:
             parameter.grad = None
-        for part in precisions:
-            part.fp32_precision = PRECISIONS[PRECISION.get()]
-        yield model
+        with products_in(PRECISION.get()):
+            yield model
     finally:
-        for part, precision in precisions.items():
-            part.fp32_precision = precision
         for module, mode in modes.items():
             module.training = mode
         for parameter, gradient in gradients.items():
