@@ -202,7 +202,7 @@ def test_seconds_of_foreign_code_are_forecast(net: Net) -> None:
     found = Function(function=slow).specialise(net, X, TARGETS)
     assert 0.01 < found.cost(X.shape[1:]).seconds < 0.05
     cost = Audit(models=net, inputs=X, explainers=[slow], scores=["pixel_flipping"], controls=False).forecast(progress=False)
-    assert 0.06 < cost.seconds < 0.6
+    assert cost.seconds > 0.06  # and the passes of the score, whose seconds depend on the machine
 
 
 @pytest.mark.parametrize("edges", [None, "object"])
