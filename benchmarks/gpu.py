@@ -191,7 +191,7 @@ def measure(
         few = cost_of(Audit(**about, inputs=x[:4]).prepare(batch=4), 4)
         each = floor_seconds(few, floor, label) / 4
         images = min(MOST, max(2, round(given.seconds / each)))
-        images = images if images < WHOLE / 2 else round(images / WHOLE) * WHOLE
+        images = images if images < WHOLE else round(images / WHOLE) * WHOLE
         if given.profile:
             profiled(Audit(**about, inputs=x[:images]))
         seconds, rows = timed(Audit(**about, inputs=x[:images]))

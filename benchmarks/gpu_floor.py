@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-SIZES = (64, 128, 256)
+SIZES = (64, 256, 512)
 SECONDS = 0.7
 LAYERS = {"resnet50": "layer4", "vit_b_16": "encoder.layers.encoder_layer_11.ln_1"}
 """Layers whose gradients Grad-CAM takes."""

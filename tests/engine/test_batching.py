@@ -14,7 +14,7 @@ from small import series_inputs, small_net
 from veracity import Audit, Result
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Signals
-from veracity.engine.memory import MEMORY, Budget, budget_for, row_bytes
+from veracity.engine.memory import MEMORY, Budget, budget_for, memory_for, row_bytes
 from veracity.engine.problem import FirstOutputs
 from veracity.explain import Gradient
 from veracity.perturb import CyclicShift
@@ -25,6 +25,21 @@ def test_the_work_is_cut_into_slices_that_fit() -> None:
     seen: list[tuple[int, int]] = []
     Budget(rows=10).spend(7, 4, lambda part: seen.append((part.start, part.stop)))
     assert seen == [(0, 2), (2, 4), (4, 6), (6, 7)]
+
+
+@pytest.mark.parametrize(("calls", "items"), [(1, 5), (8, 40), (1000, 256)])
+def test_work_that_cuts_its_own_rows_fills_several_calls_with_a_slice(calls: int, items: int) -> None:
+    """40 items of 50 rows are 2,000 of the 2,048 rows of eight calls; a slice never has more items than a call has rows."""
+    seen: list[int] = []
+    Budget(rows=256).spend(2 * items + 1, 50, lambda part: seen.append(part.stop - part.start), calls)
+    assert seen == [items, items, 1]
+
+
+def test_memory_that_torch_keeps_for_later_tensors_counts_as_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("mem_get_info", (10 << 30, 80 << 30)), ("memory_reserved", 50 << 30), ("memory_allocated", 20 << 30)):
+        monkeypatch.setattr(torch.cuda, name, lambda _device, value=value: value)
+    assert memory_for(torch.device("cuda")) == 20 << 30
+    assert memory_for(torch.device("cpu")) == 1 << 30
 
 
 def test_an_explanation_larger_than_the_budget_still_goes_alone() -> None:

@@ -40,11 +40,14 @@ class Budget:
     rows: int
     memory: int | None = None
 
-    def spend(self, count: int, rows_each: int, work: Callable[[slice], None]) -> None:
-        """Do the work in consecutive slices of 0..count, each item of which needs `rows_each` rows; see `attempt`."""
+    def spend(self, count: int, rows_each: int, work: Callable[[slice], None], calls: int = 1) -> None:
+        """Do the work in consecutive slices of 0..count, each item of which needs `rows_each` rows; see `attempt`.
+
+        The rows of a slice fill as many calls of the model; more than one only if the work cuts its rows into calls itself.
+        """
         start = 0
         while start < count:
-            stop = min(start + max(1, self.rows // max(1, rows_each)), count)
+            stop = min(start + max(1, min(self.rows, calls * self.rows // max(1, rows_each))), count)
             try:
                 work(slice(start, stop))
             except (RuntimeError, MemoryError) as error:
@@ -96,8 +99,11 @@ def row_bytes(model: nn.Module, row: Signals) -> int:
 
 
 def memory_for(device: torch.device) -> int:
-    """The memory budget where none is given: 1 GiB on a CPU, half of what is free on a GPU."""
-    return torch.cuda.mem_get_info(device)[0] // GPU_SHARE if device.type == "cuda" else CPU_MEMORY
+    """The memory budget where none is given: 1 GiB on a CPU, half of what is free on a GPU or kept by torch for later tensors."""
+    if device.type != "cuda":
+        return CPU_MEMORY
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (torch.cuda.mem_get_info(device)[0] + kept) // GPU_SHARE
 
 
 @contextmanager

@@ -72,8 +72,8 @@ class Reader:
         self.cost = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
         self.rows_each = explainer.rows_at_once(problem.inputs.shape) if explainer else 1
         several = explainer is not None and explainer.splits and device_of(self.module).type == "cuda"
-        self.share_each = -(-self.rows_each // CALLS) if several else self.rows_each
-        """The rows that an explanation counts for where a block is cut into parts."""
+        self.calls = CALLS if several else 1
+        """How many calls of the model the explanations of one part of a block take."""
 
     def on(self, copy: nn.Module) -> Reader:
         """The same explainer on a copy of the model."""
@@ -195,7 +195,7 @@ class Reader:
             own = Draws(draws.seed, draws.sample[here], draws.draw[here] * count + around.draw[part])
             parts.append(self.explanation(space.move(element[part], x[here]), targets[here], own))
 
-        self.budget.spend(len(row), self.share_each, some)
+        self.budget.spend(len(row), self.rows_each, some, self.calls)
         return torch.cat(parts).reshape(len(x), count, *parts[0].shape[1:]).mean(1)
 
 
@@ -232,7 +232,7 @@ class Block:
         self.reader = Reader(problem, job.model, self.explainer, budget, learnt, answers=StoredAnswers(folder))
         self.source = self.explainer if self.explainer is None or learner(self.explainer) else source_of(self.explainer)
         """The explainer that is asked about the block; its explanations are then `finished`."""
-        self.rows_each, self.share_each = self.reader.rows_each, self.reader.share_each
+        self.rows_each, self.calls = self.reader.rows_each, self.reader.calls
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(list(self.job.samples))
         self.numbers = send(self.samples, self.device)
@@ -324,7 +324,7 @@ class Block:
             parts.append(reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
 
         def compute() -> Tensor:
-            self.budget.spend(len(self), self.share_each * request.repeats, some)
+            self.budget.spend(len(self), self.rows_each * request.repeats, some, self.calls)
             return torch.cat(parts)
 
         if given is None and self.shares(request):
@@ -452,7 +452,7 @@ class Block:
             parts.append(work(self.x[row], chosen[row], self.draws(request, piece), original))
             self.advance(len(piece) * weight(reader.cost))
 
-        self.budget.spend(len(ask), self.share_each * request.repeats, some)
+        self.budget.spend(len(ask), self.rows_each * request.repeats, some, self.calls)
         return parts
 
     def draws(self, request: Request, piece: Ask) -> Draws:

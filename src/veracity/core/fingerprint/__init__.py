@@ -25,6 +25,7 @@ from veracity.core.digest import of_json as of_json
 from veracity.core.fingerprint.code import Import, cell_parts, class_parts, code_parts, function_parts, import_parts, module_parts
 from veracity.core.fingerprint.objects import PLAIN, mapping_parts, object_parts, plain_bytes, stored_attributes
 from veracity.core.fingerprint.script import graph_parts, script_parts, script_state
+from veracity.core.transfer import fetch
 
 MODULE_NAMES = frozenset({*vars(nn.Module()), "_compiled_call_impl"})
 """Internal attributes of every network: its mode, its tables of weights, parts and hooks, and its compiled form."""
@@ -89,11 +90,14 @@ class Hasher:
     def read_ahead(self, tensors: Iterable[Tensor]) -> None:
         """Hash plain tensors of a GPU before they are asked for: many come to the CPU at once, and threads hash them."""
         plain = [one.detach() for one in tensors if one.is_cuda and type(one) in PLAIN_TENSORS and plainly_stored(one)]
+        hashed: Iterable[tuple[tuple[Any, ...], str]] = ()
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for group in groups_of_bytes(plain, GROUP):
-                together = torch.cat([one.reshape(-1).view(torch.uint8) for one in group]).cpu()
+                together = fetch(torch.cat([one.reshape(-1).view(torch.uint8) for one in group]))()
+                self.stored |= hashed  # those of the last group, which were hashed meanwhile
                 parts = together.split([one.nbytes for one in group])
-                self.stored |= zip(map(place_of, group), pool.map(of_bytes, group, parts), strict=True)
+                hashed = zip(map(place_of, group), pool.map(of_bytes, group, parts), strict=True)
+            self.stored |= hashed
 
     def digest(self, value: Any) -> bytes:
         """The hash of a value from those of its parts; not recursive, because values may be nested deeper than Python's stack."""
@@ -244,7 +248,7 @@ def uncounted_attributes(value: nn.Module) -> frozenset[str]:
     return MODULE_NAMES | {"meta"} if isinstance(value, fx.GraphModule) else MODULE_NAMES
 
 
-GROUP = 1 << 28
+GROUP = 1 << 25
 """How many bytes of weights come from a GPU at once."""
 
 

@@ -94,7 +94,7 @@ class RowPerturbation(Perturbation[S]):
             see(slice(place.start + part.start, place.start + part.stop), pair)
             block.advance(len(piece) * weight(block.reader.cost) if self.explaining else 0)
 
-        block.budget.spend(len(ask), block.share_each * self.request.repeats if self.explaining else 1, some)
+        block.budget.spend(len(ask), block.rows_each * self.request.repeats if self.explaining else 1, some, block.calls)
 
     def read_into(self, piece: Ask, element: Tensor, found: Readings) -> Tensor:
         """Read perturbed inputs and explanations of R rows into `found`, if they are wanted. Returns the explained outputs (R,)."""
