@@ -43,7 +43,7 @@ class Budget:
     def spend(self, count: int, rows_each: int, work: Callable[[slice], None], calls: int = 1) -> None:
         """Do the work in consecutive slices of 0..count, each item of which needs `rows_each` rows; see `attempt`.
 
-        The rows of a slice fill as many calls of the model; more than one only if the work cuts its rows into calls itself.
+        The rows of a slice fill up to `calls` calls of the model. Give more than one only if the work cuts its rows into calls itself.
         """
         start = 0
         while start < count:

@@ -93,7 +93,8 @@ class Hasher:
         hashed: Iterable[tuple[tuple[Any, ...], str]] = ()
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for group in groups_of_bytes(plain, GROUP):
-                together = fetch(torch.cat([one.reshape(-1).view(torch.uint8) for one in group]))()
+                joined = torch.cat([one.reshape(-1).view(torch.uint8) for one in group])
+                together = fetch(joined)() if joined.nbytes <= GROUP else joined.cpu()  # torch never returns pinned memory
                 self.stored |= hashed  # those of the last group, which were hashed meanwhile
                 parts = together.split([one.nbytes for one in group])
                 hashed = zip(map(place_of, group), pool.map(of_bytes, group, parts), strict=True)
