@@ -116,6 +116,12 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
         saved.value.save_as(tmp_path / "values.csv")
         with open(tmp_path / "values.csv", encoding="utf-8") as handle:
             assert {int(line["sample"]): float(line["value"]) for line in csv.DictReader(handle)} == known.to_dict()
+        page.route("**/spread.csv*", lambda route: route.abort())
+        page.get_by_test_id("spread-csv").click()
+        expect(page.get_by_test_id("spread").get_by_text("The table was not saved.")).to_be_visible()
+        page.unroute("**/spread.csv*")
+        assert one.complaints == ["Failed to load resource: net::ERR_FAILED"]
+        one.complaints.clear()
         space: dict[str, Any] = {}
         exec(page.get_by_test_id("snippet").text_content() or "", space)
         assert torch.equal(space["explanation"], result.explanations("two", "input_x_gradient")[3])

@@ -157,6 +157,23 @@ def test_how_alike_scores_order_the_explainers(rho: float, low: float, high: flo
     assert said in page.html(card)
 
 
+def test_one_sentence_counts_the_pairs_of_checks_that_agree() -> None:
+    order = {"first": "deletion", "second": "insertion", "rho": 0.5, "low": 0.1, "high": 0.8, "explainers": 9}
+    untold = {**order, "rho": 0.1, "low": -0.3, "high": 0.4}
+    opposed = {**order, "second": "GEF", "rho": -0.5, "low": -0.6, "high": -0.2}
+    assert page.orders_summary(record(GOOD, WORSE, orders=[order, order, untold])) == (
+        "Pairs of checks that order the explainers alike: 2 of 3; in opposite ways: 0; not clear: 1."
+    )
+    said = page.html(record(GOOD, WORSE, orders=[order, untold, opposed, {**order, "rho": None, "low": None, "high": None}]))
+    assert "alike: 1 of 3; in opposite ways: 1; not clear: 1." in said
+    assert "deletion and GEF are the furthest apart" in said
+
+
+def test_a_meta_evaluation_says_what_it_perturbed_and_how_often() -> None:
+    meta = {"score": "deletion", "test": "ipt", "mc": 0.7, "low": 0.6, "high": 0.8, "iterations": 3}
+    assert "0.70 (0.60 to 0.80), perturbed inputs, 3 iterations" in page.html(record(GOOD, WORSE, meta=[meta]))
+
+
 def test_a_use_says_which_question_it_waits_for() -> None:
     waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
     few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])

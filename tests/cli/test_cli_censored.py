@@ -102,6 +102,8 @@ def test_the_gate_does_not_hold_an_end_that_is_not_known(pair: tuple[Result, Res
     assert code("gate", pair[1].path, "--require", f"ln_p_f_hat<={high + 0.01:.4f}", "--explainer", "gradient") == 0
     few = pair[1].table().assign(low=np.nan, high=np.nan, n=5)
     assert "5 samples are too few for it, or share a single draw" in judge(few.to_dict("records"), ["ln_p_f_hat<=0"]).failures[0]
+    equal = pair[1].table().assign(low=-5.0, high=-5.0, n=5, unseen=0.45, state="done", failed="", unit="patient")
+    assert "59 equal patients are needed" in judge(equal.to_dict("records"), ["ln_p_f_hat<=0"], max_unseen=0.05).failures[0]
 
 
 def test_runs_are_compared_by_medians(pair: tuple[Result, Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,15 @@ def test_marks_of_a_ranking_lie_where_the_values_are(run: Result) -> None:
         assert min(abs(x - expected) for x in found) < 0.2
 
 
+def test_a_name_that_takes_more_than_two_lines_ends_in_dots(tmp_path: Path) -> None:
+    name = "an explainer with a name that is " + "very " * 20 + "long"
+    audit = Audit(models=small_net(), inputs=series_inputs(), explainers={name: "saliency"}, scores=["deletion"], controls=False)
+    svg = audit.run(tmp_path, progress=False).figure("ranking", score="deletion").flat.svg()
+    texts = [text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    first = next(place for place, text in enumerate(texts) if text.startswith("an explainer"))
+    assert texts[first + 1].endswith("…")
+
+
 @pytest.mark.parametrize(
     ("name", "score"), [("ranking", None), ("boxes", "deletion"), ("curve", "deletion"), ("models", "model_invariance")]
 )

@@ -88,6 +88,15 @@ def test_an_active_run_is_used_and_left_open(run: Result, mlflow: Stub) -> None:
     assert ("after", "report.html") in mlflow.files
 
 
+def test_another_refusal_of_mlflow_has_no_word_of_prefixes(run: Result, mlflow: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_found: dict[str, float]) -> None:
+        raise OSError("The disk is full.")
+
+    monkeypatch.setattr(mlflow, "log_metrics", refuse)
+    with pytest.raises(VeracityError, match=r"MLflow refused the result: The disk is full\.$"):
+        run.log_to_mlflow()
+
+
 def test_without_mlflow_there_is_one_sentence(run: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(VeracityError, match=r"needs MLflow, which is not installed: pip install 'veracity\[mlflow\]'"):

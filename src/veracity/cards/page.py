@@ -61,7 +61,9 @@ def html(card: CardRecord) -> str:
         race=race(card),
         stop_words=stop_words,
         trust=agreement(card),
+        orders_summary=orders_summary(card),
         scores=trusted(card),
+        meta_test=meta_test,
         advice=list(advice_sentences(card)),
         subgroups=subgroup_sentences(card),
         size_of=size_of,
@@ -138,6 +140,20 @@ def agreement(card: CardRecord) -> list[str]:
     return said
 
 
+def orders_summary(card: CardRecord) -> str:
+    """How many pairs of checks order the explainers alike, in one sentence, and which are the furthest apart."""
+    known = [one for one in card.orders if one.rho is not None]
+    alike = sum(one.low is not None and one.low > 0 for one in known)
+    opposed = [one for one in known if one.high is not None and one.high < 0]
+    open_ones = len(known) - alike - len(opposed)
+    rest = f"in opposite ways: {len(opposed)}; not clear: {open_ones}."
+    told = f"Pairs of checks that order the explainers alike: {alike} of {len(known)}; {rest}"
+    if not opposed:
+        return told
+    worst = min(opposed, key=lambda one: one.rho or 0.0)
+    return f"{told} {worst.first} and {worst.second} are the furthest apart: who does well by one tends to do badly by the other."
+
+
 def verb_of(one: OrderRecord) -> str:
     """What the interval of a rank correlation supports."""
     if one.high is not None and one.high < 0:
@@ -149,6 +165,18 @@ def trusted(card: CardRecord) -> list[tuple[str, TruthRecord | None, MetaRecord 
     """What planted truth and meta-evaluation say of each score, by its name; scores of which nothing is known are left out."""
     truth, meta = {one.score: one for one in card.truth}, {one.score: one for one in card.meta}
     return [(score, truth.get(score), meta.get(score)) for score in dict.fromkeys([*truth, *meta])]
+
+
+META_TESTS = {"ipt": "perturbed inputs", "mpt": "perturbed weights", "both": "perturbed inputs and weights"}
+
+
+def meta_test(meta: MetaRecord) -> str:
+    """What a meta-evaluation perturbed, and how often it was repeated.
+
+    >>> meta_test(MetaRecord(score="deletion", test="both", mc=0.7, low=0.6, high=0.8, iterations=3))
+    'perturbed inputs and weights, 3 iterations'
+    """
+    return f"{META_TESTS.get(meta.test, meta.test)}, {of(meta.iterations, 'iteration')}"
 
 
 def left_out(card: CardRecord) -> list[str]:

@@ -148,7 +148,7 @@ def judge(
             equal = math.isfinite(row["unseen"])
             told = equal_text(row["n"], row["unseen"]) if equal else ""
             against = reason_against(row, end, sign, bound)
-            reason = against or too_much_unseen(row["n"], row["unseen"], max_unseen, confidence)
+            reason = against or too_much_unseen(row["n"], row["unseen"], max_unseen, confidence, row.get("unit") or "sample")
             cases.append(Case(f"{score}{sign}{bound:g}", who_of(row), reason, told, open=not against or undecided(row, end, sign, bound)))
     if not cases:
         raise InputError("No row of these explainers and models has such a requirement: choose others, or fewer at once.")
@@ -207,7 +207,11 @@ def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
     runs = {"": result} if isinstance(result, Result) else result.results if getattr(result, "kind", None) is Kind.AUDITS else {}
     table = result.table() if isinstance(result, Result) else result.requirements()
     units = {(name, score) for name, run in runs.items() for score in run.manifest["score_specs"] if run.in_map_units(score)}
-    rows = [{**row, "in_map_units": (row.get("audit", ""), row["score"]) in units} for row in table.to_dict("records")]
+    people = {name: (run.manifest["data"].get("units") or {}).get("name", "") for name, run in runs.items()}
+    rows = [
+        {**row, "in_map_units": (row.get("audit", ""), row["score"]) in units, "unit": people.get(row.get("audit", ""), "")}
+        for row in table.to_dict("records")
+    ]
     if getattr(result, "kind", None) is Kind.CARD:
         about = {"model": result.record.model, "control": False, "in_map_units": False}
         said = result.table().rename(columns={"question": "score"}).to_dict("records")

@@ -375,7 +375,7 @@ class Layout:
         sign = next(node.find(lambda one: one.tag == "svg"), None)
         if sign is not None:
             self.draw(sign, (*line, node), View(0.0, middle - 6))
-        lines = wrapped(node.text(), NAME - 18, NORMAL)[:2]
+        lines = wrapped(node.text(), NAME - 18, NORMAL, lines=2)
         for place, text in enumerate(lines):
             at = middle + 4 + 14 * (place - (len(lines) - 1) / 2)
             self.flat.items.append(Label(18.0 if sign is not None else 0.0, at, text, NORMAL, self.ink, bold=bold))
@@ -549,9 +549,10 @@ def tagged(tag: str) -> Callable[[Node], bool]:
     return lambda node: node.tag == tag
 
 
-def wrapped(text: str, width: float, size: float) -> list[str]:
-    """A text in lines that fit a width, as far as its letters have the mean width."""
-    return textwrap.wrap(text, max(8, math.floor(width / (LETTER * size)))) if text.strip() else []
+def wrapped(text: str, width: float, size: float, lines: int | None = None) -> list[str]:
+    """A text in lines that fit a width, as far as its letters have the mean width; if `lines` are too few, it ends in "…"."""
+    letters = max(8, math.floor(width / (LETTER * size)))
+    return textwrap.wrap(text, letters, max_lines=lines, placeholder="…") if text.strip() else []
 
 
 def flat_figure(title: str, *parts: str) -> Flat:

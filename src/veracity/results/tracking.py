@@ -27,6 +27,8 @@ ENDS = ("low", "high", "n")
 ILLEGAL = re.compile(r"[^\w .\-]", re.ASCII)
 """What MLflow does not take in the name of a metric or parameter; slashes and colons are ours."""
 LONGEST_NAME, LONGEST_VALUE = 200, 500
+SAME_PARAMETER = "changing param values"
+"""What MLflow says, in lower case, if a run has the parameter with another value."""
 METRICS, PARAMETERS = 500, 100
 """How many metrics and parameters go into one request."""
 
@@ -72,7 +74,8 @@ def log(result: Logged, prefix: str = "") -> str:
                 mlflow.log_artifacts(made, artifact_path=prefix or None)
         except mlflow.exceptions.MlflowException as error:
             said = " ".join(str(error).split())[:LONGEST_VALUE]
-            raise StoreError(f"MLflow refused the result: {said} A second result in the same run needs its own prefix='...'.") from error
+            fix = " A second result in the same run needs its own prefix='...'." if SAME_PARAMETER in str(error).lower() else ""
+            raise StoreError(f"MLflow refused the result: {said}{fix}") from error
         return str(run.info.run_id)
 
 

@@ -21,7 +21,12 @@ export class Board {
   constructor(id: string, title: string, retry: () => void, exports: Exports) {
     this.again = el("button", { type: "button", hidden: true, onclick: retry }, "Try again");
     const svg = el("button", { type: "button", "aria-label": `Save ${title} as SVG`, "data-testid": `${id}-svg`, onclick: () => saveSvg(exports.name, exports.svg()) }, "SVG");
-    const csv = el("button", { type: "button", "aria-label": `Save ${title} as CSV`, "data-testid": `${id}-csv`, onclick: () => void saveCsv(exports.name, exports.csv()) }, "CSV");
+    const csv = el("button", { type: "button", "aria-label": `Save ${title} as CSV`, "data-testid": `${id}-csv`, onclick: () => save() }, "CSV");
+    const saving = el("p", { class: "board-message board-saving", role: "status" });
+    const save = (): void => {
+      keep(saving, { textContent: "" });
+      void saveCsv(exports.name, exports.csv, (reason) => keep(saving, { textContent: `The table was not saved. ${reason}` }));
+    };
     const heading = el("h2", { id: `title-${id}` }, title);
     this.node = el(
       "section",
@@ -31,6 +36,7 @@ export class Board {
       this.tools,
       this.message,
       this.again,
+      saving,
       this.body,
     );
   }

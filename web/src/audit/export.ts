@@ -10,16 +10,20 @@ export function toCsv(table: Table): string {
   const cell = (value: string | number | null): string => {
     if (value === null) return "";
     if (typeof value === "number") return String(value);
-    const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+    const text = /^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value)) ? `'${value}` : value;
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return `${table.map((row) => row.map(cell).join(",")).join("\n")}\n`;
 }
 
-export async function saveCsv(name: string, table: Table | Promise<string> | null): Promise<void> {
-  if (table === null) return;
-  const text = Array.isArray(table) ? toCsv(table) : await table.catch(() => null);
-  if (text !== null) save(`${name}.csv`, "text/csv", text);
+/** Saves a table; `fail` gets the reason if it cannot be made or fetched. */
+export async function saveCsv(name: string, made: () => Table | Promise<string> | null, fail: (reason: string) => void): Promise<void> {
+  try {
+    const table = made();
+    if (table !== null) save(`${name}.csv`, "text/csv", Array.isArray(table) ? toCsv(table) : await table);
+  } catch (error) {
+    fail(error instanceof Error ? error.message : String(error));
+  }
 }
 
 /** Saves a drawing with the styles that it has on the page, on the page's own ground. */

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from veracity.core.errors import InputError, unknown
 from veracity.core.measures import Direction
 from veracity.core.scores import Array
+from veracity.core.spreadsheets import as_text
 from veracity.report.figures import images
 from veracity.report.figures.features import feature_names
 from veracity.report.figures.gallery import formulas_of, group_names
@@ -92,17 +93,9 @@ def as_csv(run: Result, model: str, explainer: str, score: str) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("model", "explainer", "score", "sample", "value"))
     pairs = zip(one.samples.tolist(), one.per_sample.tolist(), strict=True)
-    writer.writerows((safe(model), safe(explainer), safe(score), number, value if math.isfinite(value) else "") for number, value in pairs)
+    names = tuple(as_text(name) for name in (model, explainer, score))
+    writer.writerows((*names, number, value if math.isfinite(value) else "") for number, value in pairs)
     return text.getvalue()
-
-
-def safe(name: str) -> str:
-    """A name that no spreadsheet takes for a formula.
-
-    >>> safe("=1+1"), safe("saliency")
-    ("'=1+1", 'saliency')
-    """
-    return f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name
 
 
 def listing(
