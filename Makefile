@@ -24,10 +24,10 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	web/test.sh & web=$$!; $(BIN)/mypy; types=$$?; wait $$web && exit $$types
-	$(BIN)/python -m pytest --numprocesses=$(PROCESSES)
+	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal
 
 coverage: $(READY)
-	$(BIN)/python -m pytest --cov --numprocesses=$(PROCESSES)
+	$(BIN)/python -m pytest --cov --numprocesses=$(PROCESSES) --dist=worksteal
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
