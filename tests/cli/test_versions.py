@@ -22,6 +22,7 @@ from torch import Tensor, nn
 import veracity
 from linear_cards import contributions, labelled, linear_model, noisy
 from veracity import Card
+from veracity.app.comparison import cards as compared_cards
 from veracity.cards.changes import changes, paired_difference
 from veracity.cards.decide import Terms
 from veracity.cli.baseline import card_rows, judged
@@ -79,6 +80,21 @@ def test_diff_says_what_got_worse(cards: tuple[Card, Card], capsys: pytest.Captu
     assert not rows.loc["same", "worse"].any()
     assert rows.loc["same", "difference"].dropna().abs().max() == 0
     assert "the largest fall that these samples leave possible" in said
+
+
+def test_the_interface_compares_cards_as_diff_does(cards: tuple[Card, Card]) -> None:
+    found = compared_cards(*cards)
+    told = changes(*cards)
+    assert [one["title"] for one in found["lists"]] == ["Got worse beyond chance"]
+    assert found["lists"][0]["lines"] == told.lines("worse")
+    assert found["notes"] == [*told.notes()]
+    rows = {(row["explainer"], row["score"]): row for row in found["rows"]}
+    known = [one for one in told.rows if math.isfinite(one.before) or math.isfinite(one.after)]
+    assert len(rows) == len(known) > 3
+    for one in known:
+        row = rows[one.explainer, one.title]
+        assert (row["verdict"] == "worse", row["verdict"] == "better") == (one.worse, one.better)
+    assert " got worse and 0 got better beyond chance" in found["answer"]
 
 
 def test_other_rules_samples_and_explainers_are_said(cards: tuple[Card, Card]) -> None:

@@ -5,6 +5,7 @@ import { levelOf } from "./orbit/chosen";
 import { OrbitPage } from "./orbit/page";
 import { sentencePage, type Page } from "./page";
 import { AuditPage } from "./pages/audit";
+import { ComparePage } from "./pages/compare";
 import { reportPage } from "./pages/report";
 import { runsPage } from "./pages/runs";
 import { waitingPage } from "./pages/waiting";
@@ -12,7 +13,7 @@ import { SourceError, type DataSource } from "./source";
 import { START, type State } from "./state";
 import { Store } from "./store";
 import { apply, onSystemTheme } from "./theme";
-import type { RunIndex, RunMeta } from "./types";
+import type { RunEntry, RunIndex, RunMeta } from "./types";
 
 const AGAIN = 1000;
 /** Milliseconds between two looks at a run that is running, and at any other. */
@@ -23,6 +24,8 @@ const READING = 50;
 const LISTED = 2000;
 /** Looking again waits so many times as long as the last answer took. */
 const PATIENCE = 5;
+/** The kinds of runs that are compared with each other. */
+const COMPARED = ["an audit", "a card"];
 const TYPING = "select, dialog, input[type=search]";
 const SLIDING = "input[type=range]";
 
@@ -155,9 +158,26 @@ export class App {
     if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
     const back = (): void => this.store.set({ page: null });
     if (meta.kind === "waiting") return waitingPage(meta);
-    if (meta.kind === "audit" && this.store.state.page !== "report") return new AuditPage(meta, run, this.source.audit, this.store);
+    const compare = this.source.compare !== null && this.isComparable(run) ? (): void => this.store.set({ page: "compare" }) : null;
+    if (this.store.state.page === "compare" && compare !== null) return new ComparePage(meta.title, run, this.source.compare, () => this.alike(run), this.store);
+    if (meta.kind === "audit" && this.store.state.page !== "report") return new AuditPage(meta, run, this.source.audit, this.store, compare);
     const parts = meta.kind === "report" ? (meta.parts ?? []) : [];
-    return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null, parts, this.store);
+    return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null, parts, this.store, compare);
+  }
+
+  /** Whether a run is an audit or a card, which can be compared with another one. */
+  private isComparable(run: string): boolean {
+    return COMPARED.includes(this.entry(run)?.words ?? "");
+  }
+
+  /** The other runs of the kind of this one. */
+  private alike(run: string): RunEntry[] {
+    const words = this.entry(run)?.words;
+    return (this.index?.runs ?? []).filter((one) => one.id !== run && one.words === words);
+  }
+
+  private entry(run: string): RunEntry | undefined {
+    return this.index?.runs.find(({ id }) => id === run);
   }
 
   private chosenRun(state: State): string | null {

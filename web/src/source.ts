@@ -1,5 +1,5 @@
 import type { AuditSource, Subject } from "./audit/types";
-import type { Meta, Packed, Reference, RunIndex, RunMeta, RunState } from "./types";
+import type { Comparison, Meta, Packed, Reference, RunIndex, RunMeta, RunState } from "./types";
 
 /** Where the pages' data come from: a server, or the payload of a file. */
 export interface DataSource {
@@ -10,6 +10,8 @@ export interface DataSource {
   state: ((id: string) => Promise<RunState | null>) | null;
   /** What a finished run says, in words; null where nobody can be asked. */
   verdict: ((id: string) => Promise<string>) | null;
+  /** What moved from an earlier run to this one; null where nobody can be asked. */
+  compare: ((id: string, before: string) => Promise<Comparison>) | null;
   /** Tells whenever the server stops answering, and when it answers again. */
   watch?(changed: (open: boolean) => void): void;
   values(id: string, metric: string, model: string, reference: Reference): Promise<Float32Array>;
@@ -62,6 +64,7 @@ export const paths = {
   whole: (id: string) => `${paths.run(id)}?whole=true`,
   state: (id: string) => `${paths.run(id)}/state`,
   verdict: (id: string) => `${paths.run(id)}/verdict`,
+  compare: (id: string, before: string) => `${paths.run(id)}/compare?${query({ before })}`,
   values: (id: string, metric: string, model: string, reference: string) => `${paths.run(id)}/values?${query({ metric, model, reference })}`,
   reduction: (id: string, method: string, metric: string, reference: string) =>
     `${paths.run(id)}/reduction?${query({ method, metric, reference })}`,

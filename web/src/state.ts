@@ -6,7 +6,9 @@ export type ColourBy = "mean" | "variance";
 /** Everything that the user chose; it stands in the address, so that a reload or a link gives the same view. */
 export interface State {
   readonly run: string | null;
-  readonly page: "report" | null;
+  readonly page: "report" | "compare" | null;
+  /** The run that the run is compared with. */
+  readonly other: string | null;
   readonly score: string | null;
   readonly subset: number | null;
   readonly metric: string | null;
@@ -29,6 +31,7 @@ export interface State {
 export const START: State = {
   run: null,
   page: null,
+  other: null,
   score: null,
   subset: null,
   metric: null,
@@ -54,6 +57,7 @@ export function toHash(state: State): string {
   };
   put("run", state.run);
   put("page", state.page);
+  put("with", state.other);
   put("score", state.score);
   put("subset", state.subset);
   put("metric", state.metric);
@@ -79,7 +83,8 @@ export function fromHash(hash: string): State {
   const at = found.get("at")?.split("_").map(Number);
   return {
     run: found.get("run"),
-    page: oneOf(found.get("page"), ["report"]),
+    page: oneOf(found.get("page"), ["report", "compare"]),
+    other: found.get("with"),
     score: found.get("score"),
     subset: whole(found.get("subset")),
     metric: found.get("metric"),

@@ -196,6 +196,17 @@ export interface RunEntry {
   why?: string;
 }
 
+/** What moved from one run to another. */
+export interface Comparison {
+  before: { id: string; title: string; path: string };
+  after: { id: string; title: string; path: string };
+  answer: string;
+  confidence: number;
+  rows: Record<string, Cell>[];
+  lists: { title: string; lines: string[] }[];
+  notes: string[];
+}
+
 export interface RunIndex {
   version: string;
   runs: RunEntry[];

@@ -21,6 +21,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic import AfterValidator
 
 from veracity import __version__, report
+from veracity.app.comparison import comparison
 from veracity.app.home import answer_in, orbit_verdict, plain_text
 from veracity.app.links import key_of, report_path, with_links
 from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
@@ -227,6 +228,10 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
     @app.get("/api/runs/{name}/verdict")
     def verdict(name: Name) -> Response:
         return as_json({"verdict": verdict_of(workspace.run(name))})
+
+    @app.get("/api/runs/{name}/compare")
+    def compare(name: Name, before: str) -> Response:
+        return as_json(comparison(workspace.run(before), workspace.run(name)))
 
     @app.get("/api/runs/{name}/values")
     def values(name: Name, model: str, metric: str, reference: str = "truth") -> Response:

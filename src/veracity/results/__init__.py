@@ -1,6 +1,6 @@
 """What a run folder says, read without a model; and what two of them say together."""
 
-from veracity.results.comparison import compared
+from veracity.results.comparison import compared, differences_in_making
 from veracity.results.joined import joined
 from veracity.results.over_random import over_random
 from veracity.results.quadrants import quadrants

@@ -27,27 +27,35 @@ NOTHING = dict.fromkeys(("before", "after", "difference", "low", "high", "unseen
 UNBOUNDED = {"before_bound": False, "after_bound": False, "bound": ""}
 
 
-def compared(first: Result, second: Result) -> pd.DataFrame:
-    """Second minus first for every model, explainer and score that both have; paired by sample if the data are the same.
-
-    Scores whose samples are summed up by a median are compared by medians: paired, by the median of the differences.
-    """
+def differences_in_making(first: Result, second: Result) -> list[str]:
+    """Sentences on what differs in how two runs were made, and on rows that only one of them has."""
     specs = [
         {**run.manifest["spec"], "scores": run.manifest.get("score_specs"), "seed": run.manifest.get("seed")} for run in (first, second)
     ]
     differing = [key for key in ("symmetry", "walk", "scores", "seed") if specs[0].get(key) != specs[1].get(key)]
-    if differing:
-        warn(f"The two runs differ in {', '.join(differing)}.")
+    keys = [
+        {(one.model, one.explainer, one.score) for one in run.series if one.score in first.manifest["scores"]} for run in (first, second)
+    ]
+    alone = sorted({" / ".join(part for part in key if part) for key in keys[0] ^ keys[1]})
+    said = [f"The two runs differ in {', '.join(differing)}."] if differing else []
+    return said + ([f"In one run only: {', '.join(alone)}."] if alone else [])
+
+
+def compared(first: Result, second: Result, confidence: float | None = None, *, quiet: bool = False) -> pd.DataFrame:
+    """Second minus first for every model, explainer and score that both have; paired by sample if the data are the same.
+
+    Scores whose samples are summed up by a median are compared by medians: paired, by the median of the differences. `confidence` is that
+    of each interval; None takes the larger one of both runs. Warns about differences in how the runs were made, unless `quiet`.
+    """
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
-    confidence = max(first.confidence, second.confidence)
+    confidence = max(first.confidence, second.confidence) if confidence is None else confidence
     shown = set(first.manifest["scores"])
     series = [{(one.model, one.explainer, one.score): one for one in run.series if one.score in shown} for run in (first, second)]
     shared = [key for key in series[0] if key in series[1]]
     if not shared:
         raise InputError("The two runs share no model, explainer and score.")
-    alone = sorted({" / ".join(part for part in key if part) for key in set(series[0]) ^ set(series[1])})
-    if alone:
-        warn(f"In one run only: {', '.join(alone)}.")
+    for sentence in () if quiet else differences_in_making(first, second):
+        warn(sentence)
     plain = {key: first.manifest["score_specs"][key[2]]["reduce"] == "mean" for key in shared}
     centres = {key: first.manifest["score_specs"][key[2]].get("centre", "mean") for key in shared}
     return pd.DataFrame(

@@ -58,6 +58,7 @@ export class AuditPage implements Page {
     private readonly run: string,
     private readonly source: AuditSource | null,
     private readonly store: Store,
+    private readonly compare: (() => void) | null = null,
   ) {
     const retry = (): void => this.cache.retry();
     this.numbers = sortable(columns(meta.confidence), [], "scores-table");
@@ -191,7 +192,8 @@ export class AuditPage implements Page {
   private title(): HTMLElement {
     const report = el("button", { type: "button", "data-testid": "full-report", onclick: () => this.store.set({ page: "report" }) }, "Full report");
     const link = el("button", { type: "button", "data-testid": "copy-link", title: "The link holds the token of this server, and works on this machine", onclick: () => void this.copy(location.href, "Link copied.") }, "Copy link");
-    const chosen = el("div", { class: "chosen-bar" }, this.meta.models.length > 1 ? this.models.node : null, this.scores.node, this.told, link, report);
+    const compare = this.compare === null ? null : el("button", { type: "button", "data-testid": "compare-runs", onclick: this.compare }, "Compare");
+    const chosen = el("div", { class: "chosen-bar" }, this.meta.models.length > 1 ? this.models.node : null, this.scores.node, this.told, link, compare, report);
     return el("div", { class: "titled" }, el("h1", {}, this.meta.title || "Audit"), el("span", { class: "quiet" }, date(this.meta.created)), chosen);
   }
 

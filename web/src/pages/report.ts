@@ -11,7 +11,7 @@ const PAUSE = 10000;
  * A run's own report, in a frame that can neither run scripts nor reach the page around it. Links to the reports of its parts open in the
  * frame; the line above leads to the pages of the parts.
  */
-export function reportPage(title: string, address: string | null, back: (() => void) | null, parts: readonly { id: string; name: string }[], store: Store): Page {
+export function reportPage(title: string, address: string | null, back: (() => void) | null, parts: readonly { id: string; name: string }[], store: Store, compare: (() => void) | null = null): Page {
   const node = el("main", { class: "framed", "data-testid": "report" }, el("h1", { class: "unseen" }, title));
   const frame = address === null ? null : el("iframe", { src: address, sandbox: "", referrerpolicy: "no-referrer", title: `Report: ${title}` });
   let loaded = performance.now();
@@ -38,6 +38,7 @@ export function reportPage(title: string, address: string | null, back: (() => v
   if (back !== null) node.append(el("button", { type: "button", class: "back", onclick: back }, "← Back to the scores"));
   if (links.length > 0) node.append(el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links, away));
   else node.append(away);
+  if (compare !== null) node.append(el("button", { type: "button", class: "back", "data-testid": "compare-runs", onclick: compare }, "Compare with another run"));
   if (address === null) node.append(el("p", {}, "This file does not hold the report."));
   if (frame !== null) node.append(frame);
   const refresh = (meta: RunMeta): boolean => {

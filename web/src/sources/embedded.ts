@@ -22,6 +22,7 @@ export class Embedded implements DataSource {
   sample = async (id: string, sample: number): Promise<Packed> => unpack(this.buffer(paths.sample(id, sample)));
   state = null;
   verdict = null;
+  compare = null;
   audit = null;
   report = (): null => null;
   channel = (): null => null;

@@ -1,7 +1,7 @@
 import type { AuditSource } from "../audit/types";
 import { unpack } from "../packed";
 import { paths, SourceError, type Channel, type DataSource, type Heard } from "../source";
-import type { Meta, Packed, RunIndex, RunMeta, RunState } from "../types";
+import type { Comparison, Meta, Packed, RunIndex, RunMeta, RunState } from "../types";
 import { socket } from "./socket";
 
 /** Seconds that the server may read runs for before it answers which there are: for the first time, and later. */
@@ -26,6 +26,7 @@ export class Server implements DataSource {
     return this.runs.index;
   };
   verdict = async (id: string): Promise<string> => (await this.json<{ verdict: string }>(paths.verdict(id))).verdict;
+  compare = (id: string, before: string): Promise<Comparison> => this.json<Comparison>(paths.compare(id, before));
   run = (id: string): Promise<RunMeta> => this.json<RunMeta>(paths.run(id));
   state = (id: string): Promise<RunState | null> => this.json<RunState | null>(paths.state(id));
   values = async (id: string, metric: string, model: string, reference: string): Promise<Float32Array> =>

@@ -1,0 +1,78 @@
+"""Two runs compared by the server: the numbers of `compared`, at a level that is corrected for the number of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from app_client import client
+from starlette.testclient import TestClient
+
+from small import series_inputs, small_net
+from veracity import Audit
+from veracity.core.measures import Direction
+from veracity.results import Result, compared
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("compare")
+    explainers = {"same": "saliency", "other": "saliency"}
+    audit = Audit(models={"net": small_net()}, inputs=series_inputs(24), explainers=explainers, scores=["deletion", "sparseness"])
+    audit.run(found / "old", progress=False)
+    changed = {"same": "saliency", "other": {"name": "random_gaussian"}}
+    Audit(models={"net": small_net()}, inputs=series_inputs(24), explainers=changed, scores=["deletion", "sparseness"], seed=1).run(
+        found / "deep" / "new", progress=False
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> TestClient:
+    return client(folder)
+
+
+def test_rows_are_those_of_the_results_at_a_corrected_level(served: TestClient, folder: Path) -> None:
+    found = served.get("/api/runs/deep%2Fnew/compare", params={"before": "old"}).json()
+    old, new = Result(folder / "old"), Result(folder / "deep" / "new")
+    assert (found["before"]["path"], found["after"]["path"]) == ("old", "deep/new")
+    assert len(found["rows"]) == 4, "controls are left out"
+    assert found["confidence"] == pytest.approx(1 - 0.05 / 4)
+    table = compared(old, new, found["confidence"], quiet=True).set_index(["explainer", "score"])
+    directions = {one.score: one.direction for one in old.series}
+    by_title = {"Deletion": "deletion", "Sparseness": "sparseness"}
+    words = []
+    for row in found["rows"]:
+        score = next(name for title, name in by_title.items() if row["score"].lower().startswith(title.lower()))
+        own = table.loc[row["explainer"], score]
+        assert [row[name] for name in ("before", "after", "low", "high")] == pytest.approx(own[["before", "after", "low", "high"]].tolist())
+        gain = own["difference"] * (1 if directions[score] is Direction.HIGHER else -1)
+        sure = own["low"] > 0 or own["high"] < 0
+        assert row["verdict"] == (("better" if gain > 0 else "worse") if sure else "")
+        words.append(row["verdict"])
+        assert row["paired"]
+    assert "worse" in words
+    assert all(row["verdict"] == "" and row["difference"] == 0 for row in found["rows"] if row["explainer"] == "same")
+    worse, better = words.count("worse"), words.count("better")
+    assert found["answer"].startswith(f"Of 4 rows that both runs have, {worse} got worse and {better} got better beyond chance")
+    assert any("seed" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("before", "sentence"),
+    [("deep/new", "is compared with itself: choose another run."), ("gone", "gone"), ("", "run")],
+)
+def test_what_cannot_be_compared_is_one_sentence(served: TestClient, before: str, sentence: str) -> None:
+    found = served.get("/api/runs/deep%2Fnew/compare", params={"before": before})
+    assert found.status_code == 404
+    assert sentence in found.json()["error"]
+    assert "Traceback" not in found.text
+
+
+def test_audits_without_a_shared_row_say_so(tmp_path: Path) -> None:
+    for name, explainer in (("a", "saliency"), ("b", "gradient")):
+        Audit(models=small_net(), inputs=series_inputs(6), explainers=[explainer], scores=["deletion"], controls=False).run(
+            tmp_path / name, progress=False
+        )
+    said = client(tmp_path).get("/api/runs/b/compare", params={"before": "a"}).json()["error"]
+    assert said == "The two runs share no model, explainer and score."
