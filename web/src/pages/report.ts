@@ -36,9 +36,9 @@ export function reportPage(title: string, address: string | null, back: (() => v
     return el("a", { href: `#run=${encodeURIComponent(id)}`, onclick: open }, name);
   });
   if (back !== null) node.append(el("button", { type: "button", class: "back", onclick: back }, "← Back to the scores"));
-  if (links.length > 0) node.append(el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links, away));
-  else node.append(away);
-  if (compare !== null) node.append(el("button", { type: "button", class: "back", "data-testid": "compare-runs", onclick: compare }, "Compare with another run"));
+  const other = compare === null ? null : el("button", { type: "button", class: "back", "data-testid": "compare-runs", onclick: compare }, "Compare with another run");
+  if (links.length > 0) node.append(el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links, away, other));
+  else node.append(away, ...(other === null ? [] : [other]));
   if (address === null) node.append(el("p", {}, "This file does not hold the report."));
   if (frame !== null) node.append(frame);
   const refresh = (meta: RunMeta): boolean => {
