@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from small import series_inputs, small_net
 from veracity import Audit
+from veracity.app import comparison
 from veracity.core.measures import Direction
 from veracity.results import Result, compared
 
@@ -37,8 +38,9 @@ def test_rows_are_those_of_the_results_at_a_corrected_level(served: TestClient, 
     old, new = Result(folder / "old"), Result(folder / "deep" / "new")
     assert (found["before"]["path"], found["after"]["path"]) == ("old", "deep/new")
     assert len(found["rows"]) == 4, "controls are left out"
-    assert found["confidence"] == pytest.approx(1 - 0.05 / 4)
-    table = compared(old, new, found["confidence"], quiet=True).set_index(["explainer", "score"])
+    level = 1 - 0.05 / 4
+    assert [row["level"] for row in found["rows"]] == [pytest.approx(level)] * 4
+    table = compared(old, new, level, quiet=True).set_index(["explainer", "score"])
     directions = {one.score: one.direction for one in old.series}
     by_title = {"Deletion": "deletion", "Sparseness": "sparseness"}
     words = []
@@ -47,7 +49,7 @@ def test_rows_are_those_of_the_results_at_a_corrected_level(served: TestClient, 
         own = table.loc[row["explainer"], score]
         assert [row[name] for name in ("before", "after", "low", "high")] == pytest.approx(own[["before", "after", "low", "high"]].tolist())
         gain = own["difference"] * (1 if directions[score] is Direction.HIGHER else -1)
-        sure = own["low"] > 0 or own["high"] < 0
+        sure = own["status"] == "ok" and (own["low"] > 0 or own["high"] < 0)
         assert row["verdict"] == (("better" if gain > 0 else "worse") if sure else "")
         words.append(row["verdict"])
         assert row["paired"]
@@ -55,7 +57,33 @@ def test_rows_are_those_of_the_results_at_a_corrected_level(served: TestClient, 
     assert all(row["verdict"] == "" and row["difference"] == 0 for row in found["rows"] if row["explainer"] == "same")
     worse, better = words.count("worse"), words.count("better")
     assert found["answer"].startswith(f"Of 4 rows that both runs have, {worse} got worse and {better} got better beyond chance")
+    assert [row["why"] for row in found["rows"] if row["explainer"] == "same"] == ["the same on every sample"] * 2
     assert any("seed" in note for note in found["notes"])
+    assert any(note.endswith("more than the model may have changed: other.") for note in found["notes"])
+
+
+@pytest.mark.parametrize("status", ["pending", "too few", "no difference seen", "same difference everywhere", "overlapping", "undefined"])
+def test_a_difference_that_is_not_ranked_has_no_verdict(folder: Path, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends on one side of 0 are not enough: all statuses but "ok" say that the difference is not ranked."""
+    run = Result(folder / "old")
+    table = compared(run, run, quiet=True).assign(low=0.1, high=0.1, difference=0.1, status=status)
+    monkeypatch.setattr(comparison, "compared", lambda *_given, **_settings: table)
+    found = comparison.audits(run, run)
+    assert {row["verdict"] for row in found["rows"]} == {""}
+    assert all(row["why"] for row in found["rows"])
+    assert "0 got worse and 0 got better" in found["answer"]
+
+
+def test_rows_with_other_settings_are_not_ranked(folder: Path, tmp_path: Path) -> None:
+    other = Audit(
+        models={"net": small_net()},
+        inputs=series_inputs(24),
+        explainers={"same": "saliency", "other": "random_gaussian"},
+        scores={"deletion": {"name": "deletion", "steps": 3}, "sparseness": "sparseness"},
+    ).run(tmp_path, progress=False)
+    rows = comparison.audits(Result(folder / "old"), other)["rows"]
+    assert {row["why"] for row in rows if row["score"].lower().startswith("deletion")} == {"measured with other settings"}
+    assert any(row["verdict"] == "worse" for row in rows)
 
 
 @pytest.mark.parametrize(

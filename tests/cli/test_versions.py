@@ -94,7 +94,7 @@ def test_the_interface_compares_cards_as_diff_does(cards: tuple[Card, Card]) -> 
     for one in known:
         row = rows[one.explainer, one.title]
         assert (row["verdict"] == "worse", row["verdict"] == "better") == (one.worse, one.better)
-    assert " got worse and 0 got better beyond chance" in found["answer"]
+    assert f"{len(told.lines('worse'))} got worse and 0 got better beyond chance" in found["answer"]
 
 
 def test_other_rules_samples_and_explainers_are_said(cards: tuple[Card, Card]) -> None:

@@ -158,26 +158,17 @@ export class App {
     if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
     const back = (): void => this.store.set({ page: null });
     if (meta.kind === "waiting") return waitingPage(meta);
-    const compare = this.source.compare !== null && this.isComparable(run) ? (): void => this.store.set({ page: "compare" }) : null;
-    if (this.store.state.page === "compare" && compare !== null) return new ComparePage(meta.title, run, this.source.compare, () => this.alike(run), this.store);
+    const words = meta.kind === "audit" ? "an audit" : meta.words;
+    const compare = this.source.compare !== null && COMPARED.includes(words ?? "") ? (): void => this.store.set({ page: "compare" }) : null;
+    if (this.store.state.page === "compare" && compare !== null) return new ComparePage(meta.title, run, this.source.compare, () => this.alike(run, words), this.store);
     if (meta.kind === "audit" && this.store.state.page !== "report") return new AuditPage(meta, run, this.source.audit, this.store, compare);
     const parts = meta.kind === "report" ? (meta.parts ?? []) : [];
     return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null, parts, this.store, compare);
   }
 
-  /** Whether a run is an audit or a card, which can be compared with another one. */
-  private isComparable(run: string): boolean {
-    return COMPARED.includes(this.entry(run)?.words ?? "");
-  }
-
-  /** The other runs of the kind of this one. */
-  private alike(run: string): RunEntry[] {
-    const words = this.entry(run)?.words;
+  /** The other runs of a kind. */
+  private alike(run: string, words: string | undefined): RunEntry[] {
     return (this.index?.runs ?? []).filter((one) => one.id !== run && one.words === words);
-  }
-
-  private entry(run: string): RunEntry | undefined {
-    return this.index?.runs.find(({ id }) => id === run);
   }
 
   private chosenRun(state: State): string | null {

@@ -159,6 +159,8 @@ export interface AuditMeta {
 /** A folder of another kind: its report and nothing else. */
 export interface ReportMeta {
   kind: "report";
+  /** Its kind in words, such as "a card". */
+  words?: string;
   title: string;
   /** Its runs that are here too. */
   parts?: { id: string; name: string }[];
@@ -201,7 +203,6 @@ export interface Comparison {
   before: { id: string; title: string; path: string };
   after: { id: string; title: string; path: string };
   answer: string;
-  confidence: number;
   rows: Record<string, Cell>[];
   lists: { title: string; lines: string[] }[];
   notes: string[];

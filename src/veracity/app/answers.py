@@ -22,7 +22,7 @@ from pydantic import AfterValidator
 
 from veracity import __version__, report
 from veracity.app.comparison import comparison
-from veracity.app.home import answer_in, orbit_verdict, plain_text
+from veracity.app.home import answer_in, facts, orbit_verdict, plain_text
 from veracity.app.links import key_of, report_path, with_links
 from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
 from veracity.core.errors import SpecError, StoreError
@@ -86,7 +86,8 @@ def study(run: Run, runs: Runs) -> dict[str, Any]:
     kind = "report" if run.report() is not None else "waiting"
     parts = [part for name in run.about["parts"] if (part := runs.get(runs.name(run.folder / name))) is not None]
     inner = [{"id": part.id, "name": part.path.rpartition("/")[2]} for part in parts]
-    return {"kind": kind, "title": run.title, "created": run.created, "state": run.state(), "rows": [], "parts": inner}
+    words = facts(run.about)["words"]
+    return {"kind": kind, "words": words, "title": run.title, "created": run.created, "state": run.state(), "rows": [], "parts": inner}
 
 
 def waiting(run: Run, result: OrbitResult) -> dict[str, Any]:

@@ -408,7 +408,7 @@ class Changes:
         old, new = (card.record for card in self.cards)
         paired = f"{sized(new.planned or new.samples, Side(self.after))}, the same in both" if self.same_samples else "other samples"
         yield f"{self.after.path or 'now'} against {self.before.path or 'before'}: {paired}."
-        sure = f"with {100 * new.confidence:g} % confidence, everything called worse or better here is so"
+        sure = f"with {100 * min(old.confidence, new.confidence):g} % confidence, everything called worse or better here is so"
         yield f"{count(len(self.compared), 'comparison')}; {sure}."
         yield from self.notes()
         for verdict, title in (("worse", "Got worse beyond chance"), ("better", "Got better beyond chance")):

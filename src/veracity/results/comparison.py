@@ -33,9 +33,7 @@ def differences_in_making(first: Result, second: Result) -> list[str]:
         {**run.manifest["spec"], "scores": run.manifest.get("score_specs"), "seed": run.manifest.get("seed")} for run in (first, second)
     ]
     differing = [key for key in ("symmetry", "walk", "scores", "seed") if specs[0].get(key) != specs[1].get(key)]
-    keys = [
-        {(one.model, one.explainer, one.score) for one in run.series if one.score in first.manifest["scores"]} for run in (first, second)
-    ]
+    keys = [{(one.model, one.explainer, one.score) for one in run.series if one.score in run.manifest["scores"]} for run in (first, second)]
     alone = sorted({" / ".join(part for part in key if part) for key in keys[0] ^ keys[1]})
     said = [f"The two runs differ in {', '.join(differing)}."] if differing else []
     return said + ([f"In one run only: {', '.join(alone)}."] if alone else [])

@@ -8,33 +8,41 @@ import type { Cell, Comparison, RunEntry } from "../types";
 import { list } from "./audit";
 import { sortable, type Column } from "./sortable";
 
-/** Whether a row moved; if not, whether it is the same on every sample, or why there is no interval. */
+/** Whether a row moved, or why that is not said. */
 function said(row: Record<string, Cell>): string {
-  if (row.why || row.verdict) return String(row.why || row.verdict);
-  return row.low === 0 && row.high === 0 ? "the same" : "no change shown";
+  return String(row.verdict || row.why || "no change shown");
 }
 
-const columns = (confidence: number): Column[] => [
-  { key: "model", title: "Model" },
-  { key: "explainer", title: "Explainer" },
-  { key: "score", title: "Score" },
-  { key: "verdict", title: "Beyond chance", text: (row) => said(row) },
-  { key: "before", title: "Before" },
-  { key: "after", title: "Now" },
-  { key: "difference", title: "Difference" },
-  { key: "low", title: `${percent(confidence)} low` },
-  { key: "high", title: `${percent(confidence)} high` },
-];
+/** The columns of a table; the confidence stands in a column of its own if it is not the same for all rows. */
+function columns(rows: Record<string, Cell>[]): Column[] {
+  const levels = new Set(rows.map(({ level }) => level).filter((level) => typeof level === "number"));
+  const [only] = levels.size === 1 ? levels : [null];
+  const before = only === null ? "" : `${percent(only)} `;
+  return [
+    { key: "model", title: "Model" },
+    { key: "explainer", title: "Explainer" },
+    { key: "score", title: "Score" },
+    { key: "verdict", title: "Beyond chance", text: said },
+    { key: "before", title: "Before" },
+    { key: "after", title: "Now" },
+    { key: "difference", title: "Difference" },
+    { key: "low", title: `${before}low` },
+    { key: "high", title: `${before}high` },
+    ...(levels.size > 1 ? [{ key: "level", title: "Confidence", text: (row: Record<string, Cell>) => (typeof row.level === "number" ? percent(row.level) : "–"), right: true }] : []),
+  ];
+}
 
 /** Two audits, or two cards: what moved from the one that is chosen here to the run of the page. */
 export class ComparePage implements Page {
   readonly node: HTMLElement;
   private readonly cache = new Cache(() => this.render(this.store.state));
-  private readonly other = new Choice("Compared with", "compare-with", (id) => this.store.set({ other: id || null }));
+  private readonly other = new Choice("Before", "compare-with", (id) => this.store.set({ other: id || null }));
   private readonly told = el("p", { class: "lead", role: "status", "data-testid": "compare-answer" });
   private readonly again = el("button", { type: "button", hidden: true, onclick: () => this.cache.retry() }, "Try again");
   private readonly body = el("div", {});
   private drawn: Comparison | null = null;
+  private epoch = 0;
+  private asking = false;
 
   constructor(
     title: string,
@@ -52,24 +60,31 @@ export class ComparePage implements Page {
   render(state: State): void {
     const runs = this.others();
     const first = { value: "", text: runs.length > 0 ? "choose a run" : "there is no other run of this kind" };
-    this.other.update([first, ...runs.map(({ id, path }) => ({ value: id, text: path }))], state.other ?? "", runs.length === 0);
+    const named = state.other === null || runs.some(({ id }) => id === state.other) ? [] : [{ value: state.other, text: state.other }];
+    this.other.update([first, ...runs.map(({ id, path }) => ({ value: id, text: path })), ...named], state.other ?? "", runs.length + named.length === 0);
     const { compare, run } = this;
     if (state.other === null || compare === null) {
       keep(this.told, { textContent: "Choose the run before: the page says what moved from it to this one beyond chance." });
-      this.body.replaceChildren();
-      this.drawn = null;
+      keep(this.again, { hidden: true });
+      this.clear();
       return;
     }
     this.cache.turn();
     const before = state.other;
-    const found = this.cache.get<Comparison>(JSON.stringify([run, before]), () => compare(run, before));
+    const found = this.cache.get<Comparison>(JSON.stringify([run, before, this.epoch]), () => compare(run, before));
+    this.asking = found.state === "loading";
+    if (this.asking && this.drawn?.before.id === before) return; // the last answer stays until the next one is here
     keep(this.again, { hidden: found.state !== "error" });
     keep(this.told, { textContent: found.state === "ready" ? found.value.answer : found.state === "loading" ? "Loading…" : found.error.message });
     if (found.state === "ready" && found.value !== this.drawn) this.draw(found.value);
-    else if (found.state !== "ready") {
-      this.body.replaceChildren();
-      this.drawn = null;
-    }
+    else if (found.state !== "ready") this.clear();
+  }
+
+  /** The run went on: what is shown stays until the next answer is here, and nothing is asked before the last answer came. */
+  refresh(): boolean {
+    if (!this.asking) this.epoch++;
+    this.render(this.store.state);
+    return true;
   }
 
   key(): boolean {
@@ -80,11 +95,16 @@ export class ComparePage implements Page {
     this.body.replaceChildren();
   }
 
+  private clear(): void {
+    this.body.replaceChildren();
+    this.drawn = null;
+  }
+
   private draw(found: Comparison): void {
     this.drawn = found;
     const rank = (row: Record<string, Cell>): number => ["worse", "better"].indexOf(String(row.verdict)) >>> 0;
     const rows = [...found.rows].sort((a, b) => rank(a) - rank(b));
-    const table = sortable(columns(found.confidence), rows, "compare-table");
+    const table = sortable(columns(rows), rows, "compare-table");
     const lists = found.lists.flatMap(({ title, lines }) => list(title, lines));
     this.body.replaceChildren(...lists, el("h2", {}, "All rows"), el("p", { class: "quiet" }, `Now: ${found.after.path}. Before: ${found.before.path}. ${paired(found)}`), table.node, ...list("Notes", found.notes));
   }
@@ -97,7 +117,9 @@ export class ComparePage implements Page {
 
 /** Whether differences are of the same samples. */
 function paired({ rows }: Comparison): string {
-  const same = rows.filter((row) => row.paired === true).length;
-  if (same === rows.length) return "The samples are the same, so differences are paired.";
-  return same === 0 ? "The samples are not the same, so only large differences are seen." : `${same} of ${count(rows.length, "row")} are paired by sample.`;
+  const known = rows.filter((row) => typeof row.low === "number");
+  const same = known.filter((row) => row.paired === true).length;
+  if (known.length === 0) return "";
+  if (same === known.length) return "The samples are the same, so differences are paired.";
+  return same === 0 ? "The samples are not the same, so only large differences are seen." : `${same} of ${count(known.length, "row")} are paired by sample.`;
 }
