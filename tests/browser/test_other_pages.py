@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from playwright.sync_api import expect
 from torch import Tensor, nn
 
 from browser_visit import Visit, served
@@ -78,6 +79,7 @@ def runs(visit: Begin, address: str) -> Visit:
     one = visit()
     one.page.goto(address)
     one.page.wait_for_selector('[data-testid="runs"]')
+    expect(one.page.get_by_test_id("found")).to_have_text("")  # all runs are read, so that none moves under a click
     return one
 
 
