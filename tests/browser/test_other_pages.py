@@ -79,7 +79,7 @@ def runs(visit: Begin, address: str) -> Visit:
     one = visit()
     one.page.goto(address)
     one.page.wait_for_selector('[data-testid="runs"]')
-    expect(one.page.get_by_test_id("found")).to_have_text("")  # all runs are read, so that none moves under a click
+    expect(one.page.get_by_test_id("found")).to_have_text("", timeout=20_000)  # all runs are read, so that none moves under a click
     return one
 
 
