@@ -43,6 +43,8 @@ export class ComparePage implements Page {
   private drawn: Comparison | null = null;
   private epoch = 0;
   private asking = false;
+  /** Whether the run went on since the answer was asked for. */
+  private behind = false;
 
   constructor(
     title: string,
@@ -73,6 +75,11 @@ export class ComparePage implements Page {
     const before = state.other;
     const found = this.cache.get<Comparison>(JSON.stringify([run, before, this.epoch]), () => compare(run, before));
     this.asking = found.state === "loading";
+    if (!this.asking && this.behind) {
+      this.behind = false;
+      this.refresh();
+      return;
+    }
     if (this.asking && this.drawn?.before.id === before) return; // the last answer stays until the next one is here
     keep(this.again, { hidden: found.state !== "error" });
     keep(this.told, { textContent: found.state === "ready" ? found.value.answer : found.state === "loading" ? "Loading…" : found.error.message });
@@ -82,6 +89,7 @@ export class ComparePage implements Page {
 
   /** The run went on: what is shown stays until the next answer is here, and nothing is asked before the last answer came. */
   refresh(): boolean {
+    this.behind = this.asking;
     if (!this.asking) this.epoch++;
     this.render(this.store.state);
     return true;
