@@ -1,7 +1,7 @@
 """What a card decides within a budget: python -m benchmarks.card_budget [--budget 60s 5m] [--network standard] [--folder runs/card-budget]
 
-One demo network for digits with all explainers that fit, each budget in a folder of its own. Printed are the explainers and samples that a
-budget allows, the seconds (of this process, and on the clock) and model passes that it took, how many of the words are decided, and which
+One or more networks with all explainers that fit, each budget in a folder of its own. Printed are the explainers and samples that a budget
+allows, the seconds (of this process, and on the clock) and model passes that it took, how many of the words are decided, and which
 explainers nobody dominates.
 """
 
@@ -14,7 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import veracity
-from benchmarks.racing import Counting, network
+from benchmarks.card_networks import NAMES, network
+from benchmarks.racing import Counting
 from veracity.audit import Audit
 from veracity.core.errors import Note
 
@@ -50,10 +51,11 @@ def measure(name: str, budget: str, folder: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.card_budget", description=__doc__)
     parser.add_argument("--budget", nargs="+", default=["60s", "5m"])
-    parser.add_argument("--network", default="standard")
+    parser.add_argument("--network", nargs="+", default=["standard"], choices=NAMES)
     parser.add_argument("--folder", type=Path, default=Path("runs/card-budget"))
     asked = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Note)
-        for one in asked.budget:
-            measure(asked.network, one, asked.folder)
+        for name in asked.network:
+            for one in asked.budget:
+                measure(name, one, asked.folder)

@@ -25,36 +25,24 @@ from numpy.typing import NDArray
 from torch import nn
 
 import veracity
+from benchmarks.card_networks import NAMES, network
 from veracity.audit import Audit
 from veracity.cards.checks import MAPS
-from veracity.cards.collect import Judged, judge, rivals
+from veracity.cards.collect import Judged, above, judge, rivals
 from veracity.cards.decide import Word
 from veracity.cards.plan import Plan, plan
 from veracity.cards.racing import Race
 from veracity.cards.reading import Reading
 from veracity.core.errors import Note
 from veracity.core.scores import Measured
-from veracity.demo import PADDING, digits, networks
 from veracity.engine.executors import Executor, Inline
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress, weight
 from veracity.results import Result, Series
 from veracity.results.series import Arrays
-from veracity.trainers.training import train
 
 EXPLAINERS, SAMPLES = 16, 256
-SMALL = "small"
-"""The small network of docs/card.md, for images without padding."""
-
-
-def network(name: str, folder: Path) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """A network with all test digits."""
-    if name != SMALL:
-        return networks(folder / "networks")[name], *digits("test", PADDING)
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-    return train(net, *digits("train", padding=0), epochs=20), *digits("test", padding=0)
 
 
 def cheapest(model: nn.Module, x: torch.Tensor, y: torch.Tensor, name: str) -> list[str]:
@@ -114,9 +102,9 @@ def pool(name: str, seed: int, folder: Path) -> tuple[Result, list[str], dict[st
 
 def undominated(reading: Reading, race: Race) -> tuple[set[str], dict[str, Judged]]:
     """Who is left at the end of a race, and what is told of everybody, as a card says it."""
-    judged, _, _ = judge(reading, race.inside, race.confidences[-1])
+    judged, _, _ = judge(reading, race.inside, race.confidences[-1], [one.judged for one in race.told.values()])
     order = rivals([one for one in judged if one.words["model"] is not Word.SHORT], reading)
-    settled = {name for name, one in race.stopped.items() if one.why == "settled"}
+    settled = {name for name, one in race.stopped.items() if one.why == "settled" or (one.why == "unlikely" and not above(race.told[name]))}
     told = {one.name: one for one in [*judged, *(one.judged for one in race.told.values())]}
     return settled | set({} if order is None else order.undominated()), told
 
@@ -149,7 +137,7 @@ def replay(name: str, runs: int, seeds: Sequence[int], folder: Path) -> None:
             found, others, race, reached = compete(reading, labels, early=True)
             counts["runs"] += 1
             counts["same set"] += found == full
-            gone = {label for label, one in race.stopped.items() if one.why != "settled"}
+            gone = set(race.stopped) - found
             wrong.update(gone & full)
             counts["runs with a wrongly dropped one"] += bool(gone & full)
             counts["runs with one kept that the grid dominates"] += bool(found - full)
@@ -209,7 +197,7 @@ def measure(name: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.racing", description=__doc__)
-    parser.add_argument("--network", default="standard")
+    parser.add_argument("--network", default="standard", choices=NAMES)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--folder", type=Path, default=Path("runs/racing"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from typing import Any
 from playwright.sync_api import ConsoleMessage, Page
 
 from veracity.app import server as serving
+from veracity.audit import Audit
 from veracity.orbits import OrbitEvaluation
 
 SCREENSHOTS = os.environ.get("VERACITY_SCREENSHOTS")
 """The folder for pictures of the interface; without it none are taken, since no test looks at them."""
+MINUS = "\N{MINUS SIGN}"
 PANELS = ("aggregate", "scatter", "individual", "input", "detail")
 
 
@@ -51,15 +54,36 @@ class Visit:
             self.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
 
 
+PLAIN = """async options => {
+  const plain = new CSSStyleSheet(), kept = document.adoptedStyleSheets;
+  plain.replaceSync(".scroll, .row { background: none !important }");
+  document.adoptedStyleSheets = [...kept, plain];
+  const found = await axe.run(document, options);
+  document.adoptedStyleSheets = kept;
+  return found;
+}"""
+"""Runs axe-core without the shadows of tables that can be scrolled: it says nothing of a text if it cannot tell what lies behind."""
+
+
 def violations(page: Page, *rules: str) -> list[tuple[str, str]]:
     """What axe-core, which the page has to hold, finds against all its rules or against these."""
     chosen = {"runOnly": list(rules)} if rules else {}
-    found: dict[str, Any] = page.evaluate("options => axe.run(document, options)", {"resultTypes": ["violations"], **chosen})
+    found: dict[str, Any] = page.evaluate(PLAIN, {"resultTypes": ["violations"], **chosen})
     return [(one["id"], node["html"]) for one in found["violations"] for node in one["nodes"]]
 
 
+def shown(value: float) -> str:
+    """A number as the page writes it: three digits."""
+    if value == 0:
+        return "0"
+    if abs(float(f"{value:.3g}")) < 1e-3:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", MINUS)
+    return f"{value:.{max(0, 2 - max(-1, math.floor(math.log10(abs(float(f'{value:.3g}'))))))}f}".replace("-", MINUS)
+
+
 @contextmanager
-def served(folder: Path, evaluation: OrbitEvaluation | None = None) -> Iterator[str]:
+def served(folder: Path, evaluation: OrbitEvaluation | Audit | None = None) -> Iterator[str]:
     """The address of a server in a thread."""
     server, listening, address = serving.make_server(folder, evaluation=evaluation)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

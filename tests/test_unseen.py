@@ -159,6 +159,7 @@ def series(values: np.ndarray, sampling: Sampling) -> Series:
         explainer="e",
         control=False,
         signed=True,
+        directed=True,
         frame="input",
         categorical=False,
         score="s",

@@ -32,13 +32,21 @@ def served(run: tuple[Path, OrbitEvaluation]) -> Iterator[TestClient]:
         yield found
 
 
-def test_the_index_lists_the_run_under_its_folders_name(served: TestClient) -> None:
+def test_the_index_lists_the_run_under_its_folders_name(served: TestClient, run: tuple[Path, OrbitEvaluation]) -> None:
     found = served.get("/api/index").json()
     assert found["version"] == __version__
     created = found["runs"][0].pop("created")
     assert created.startswith("20")
     assert found["runs"][0].pop("state") == served.get("/api/runs/0/state").json()
-    about = {"words": "an orbit evaluation", "models": ["seed 0", "seed 1"], "explainers": ["saliency"], "samples": 12, "left": None}
+    assert found["runs"][0].pop("data") == OrbitResult(run[0]).manifest["data"]["fingerprint"]
+    about = {
+        "plane": None,
+        "words": "an orbit evaluation",
+        "models": ["seed 0", "seed 1"],
+        "explainers": ["saliency"],
+        "samples": 12,
+        "left": None,
+    }
     assert found["runs"] == [{"id": "run/", "kind": "orbits", "title": "Turned digits", "path": "run", **about}]
 
 

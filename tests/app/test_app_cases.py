@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +16,11 @@ from app_client import client
 from starlette.testclient import TestClient
 
 from report_runs import MODELS, digit_pairs, digits_run, faithful_run, stable_run
+from veracity import report
 from veracity.app import answers as application_answers
 from veracity.results import Result
 from veracity.results.cases import sample_values
+from veracity.results.words import assumptions
 
 BASE = "/api/runs/digits"
 GRAD_CAM = {"model": "all-cnn", "explainer": "grad_cam", "score": "equivariance"}
@@ -52,6 +56,24 @@ def test_one_sample_has_the_values_of_the_result(folder: Path, name: str) -> Non
     assert len(found) == sum(len(values.loc[[model]].index.unique("explainer")) for values in known.values())
     for one in found:
         assert one.value == pytest.approx(known[one.score][model, one.explainer, 5], nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["digits", "faithful", "stable"])
+def test_every_score_has_words_and_they_are_those_of_the_report(served: TestClient, folder: Path, name: str) -> None:
+    run = Result(folder / name)
+    page = " ".join(re.sub(r"<[^>]*>", "", html.unescape(report.render(run))).split())
+    for score in run.manifest["scores"]:
+        found = served.get(f"/api/runs/{name}/words", params={"score": score}).json()
+        assert found["definition"] in page
+        for sentence in (*found["answer"], *(one["text"] for one in found["assumptions"])):
+            assert sentence.removesuffix(" …") in page
+        known = assumptions(run, [score], list(run.manifest["models"]))
+        assert [one["fails"] for one in found["assumptions"]] == [one.holds < one.n for one in known]
+
+
+def test_words_of_a_score_that_is_not_there_are_one_sentence(served: TestClient) -> None:
+    found = served.get(f"{BASE}/words", params={"score": "equivarianc"})
+    assert (found.status_code, found.json()["error"]) == (404, "Unknown score of this run 'equivarianc'. Did you mean 'equivariance'?")
 
 
 def test_a_spread_and_its_csv_hold_every_sample(served: TestClient, folder: Path) -> None:

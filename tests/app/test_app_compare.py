@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from app_client import client
@@ -11,7 +12,9 @@ from starlette.testclient import TestClient
 from small import series_inputs, small_net
 from veracity import Audit
 from veracity.app import comparison
+from veracity.cards.changes import Change
 from veracity.core.measures import Direction
+from veracity.core.wording import MINUS
 from veracity.results import Result, compared
 
 
@@ -104,3 +107,35 @@ def test_audits_without_a_shared_row_say_so(tmp_path: Path) -> None:
         )
     said = client(tmp_path).get("/api/runs/b/compare", params={"before": "a"}).json()["error"]
     assert said == "The two runs share no model, explainer and score."
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "why"),
+    [
+        ({"after": 0.9, "low": 0.3, "high": 0.5}, "better", ""),
+        ({"after": 0.1, "low": -0.5, "high": -0.3}, "worse", ""),
+        ({"after": 0.52, "low": 0.01, "high": 0.03, "margin": 0.05}, "", "differs by at most 0.05, which counts as none"),
+        ({"low": 0.0, "high": 0.0}, "", "the same on every sample"),
+        ({"after": 0.6, "low": -0.1, "high": 0.3}, "", ""),
+        ({"after": 0.6}, "", "not compared"),
+        ({"after": 0.6, "why": "other settings"}, "", "other settings"),
+    ],
+)
+def test_a_check_of_a_card_says_how_it_changed_or_why_that_is_not_known(change: dict[str, Any], verdict: str, why: str) -> None:
+    one = Change(**{"explainer": "a", "question": "calm", "check": "noise", "title": "small noise", "before": 0.5, "after": 0.5, **change})
+    row = comparison.card_row("net", one)
+    assert (row["model"], row["score"], row["verdict"], row["why"]) == ("net", "small noise", verdict, why)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-0.625, -0.1, "-0.62 to -0.10"),
+        (-0.625, -0.0041, "-0.625 to -0.004"),
+        (-0.25, -0.0003, "-0.2500 to -0.0003"),
+        (0, 0.3, "0.00 to 0.30"),
+    ],
+)
+def test_an_end_that_is_not_0_is_not_written_as_0(low: float, high: float, said: str) -> None:
+    one = Change(explainer="a", question="calm", check="noise", title="small noise", before=0.75, after=0.5, low=low, high=high)
+    assert str(one) == f"small noise 0.75 before, 0.50 now (a change of {said.replace('-', MINUS)})"

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from orbit_run import evaluation, measured
 from veracity.app import application
 from veracity.app import server as serving
 from veracity.cli import main
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.report.interactive.packed import unpack
 
 
@@ -200,6 +200,13 @@ def test_an_interrupt_ends_it_and_frees_the_port(running: Running, monkeypatch: 
     serving.listen_at("127.0.0.1", port or 0).close()
 
 
+def test_a_folder_of_runs_is_no_folder_to_serve_one_run_from(tmp_path: Path) -> None:
+    made, told = measured(tmp_path / "runs" / "one", samples=2, explainers=()), list[str]()
+    with pytest.raises(StoreError, match=r"runs holds runs and is none itself: pass the run's own folder, such as .*runs/one\."):
+        veracity.serve(made, tmp_path / "runs", open_browser=False, announce=told.append)
+    assert told == []
+
+
 def test_serving_an_evaluation_measures_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
@@ -278,9 +285,19 @@ def test_one_connection_too_many_takes_the_place_of_the_one_that_waited_longest(
         one.close()
 
 
+@contextmanager
+def python_running(code: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs some Python, and never longer than two minutes."""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        late = threading.Timer(120.0, process.kill)
+        late.daemon = True
+        late.start()
+        yield process
+
+
 COMMAND = """
 import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job of a shell inherits as ignored
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts the background jobs of a script
 sys.path.insert(0, {tests!r})
 from functools import partial
 from orbit_run import evaluation
@@ -296,12 +313,9 @@ main(["app", {folder!r}, "--no-browser"])
 @pytest.mark.subprocess
 def test_ctrl_c_ends_the_command_at_once_though_a_model_is_computing(running: Running) -> None:
     code = COMMAND.format(tests=str(Path(__file__).parents[1]), folder=str(running.directory))
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with python_running(code) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        late = threading.Timer(120.0, process.kill)
-        late.daemon = True
-        late.start()
         address = urlsplit(process.stdout.readline().strip())
         half = socket.create_connection(("127.0.0.1", address.port or 0))
         half.sendall(HALVES["half a body"])
@@ -318,3 +332,35 @@ def test_ctrl_c_ends_the_command_at_once_though_a_model_is_computing(running: Ru
             assert time.monotonic() - started < 2.0
         assert process.stderr.read() == ""
         half.close()
+
+
+SCRIPT = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path.insert(0, {tests!r})
+from orbit_run import evaluation
+from veracity.app import serve
+from veracity.orbits import Live
+Live.answer = lambda *rest: time.sleep(4)
+serve(evaluation(samples=3, explainers=()), {folder!r}, open_browser=False)
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.subprocess
+def test_a_script_goes_on_and_says_that_a_model_is_still_computing(running: Running) -> None:
+    """Python waits for the threads of pools before it ends; to break an answer off could leave the caller's model changed."""
+    code = SCRIPT.format(tests=str(Path(__file__).parents[1]), folder=str(running.directory))
+    with python_running(code) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = (line.strip() for line in process.stdout)
+        address = urlsplit(next(line for line in lines if line.startswith("http://")))
+        token = parse_qs(address.query)["token"][0]
+        with connect(f"ws://127.0.0.1:{address.port}/api/runs/0/live?token={token}") as live:
+            live.send('{"seq": 1, "sample": 0, "at": [0]}')
+            time.sleep(1.0)
+            process.send_signal(signal.SIGINT)
+            assert "ended" in list(lines)
+            assert process.wait(30) == 0
+            assert "A model is still computing an answer" in process.stderr.read()

@@ -36,8 +36,8 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
     """Opens pages that end with the test; none of them may complain."""
     made: list[Visit] = []
 
-    def begin(width: int = 1280, height: int = 900, scheme: str = "light") -> Visit:
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    def begin(width: int = 1280, height: int = 900, scheme: str = "light", touch: bool = False) -> Visit:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, has_touch=touch)
         made.append(Visit(context.new_page()))
         return made[-1]
 

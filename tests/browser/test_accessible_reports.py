@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+import torch
 
 from browser_visit import Visit, served, violations
+from card_records import explainer, record
 from orbit_small import digits_like
 from report_runs import faithful_run, kinds_run, stable_run
+from search_audits import AROUND, BOTH, images, tanh_net
+from veracity import Audit
+from veracity.cards import page as cards
+from veracity.core.registry import RECIPES
+from veracity.recipe import Scale
 from veracity.report.leaderboard import leaderboard
+from veracity.scores import SolHat
+from veracity.scores.faithfulness.content import Sparseness
 from veracity.studies.several import JointResult
 
 Begin = Callable[..., Visit]
-KINDS = ("symmetry", "faithfulness", "stability", "joint", "leaderboard")
-NARROW = 390
+KINDS = ("demo", "symmetry", "faithfulness", "stability", "robustness", "joint", "joint robustness", "card", "leaderboard")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+NARROW, DESK, WIDE = 390, 1280, 1440
 SMALLEST = 11
 PAPER = 680
 """The width of A4 between the margins of the reports, in CSS pixels."""
-PLAIN = ".scroll, .row { background: none !important }"
-"""Without it axe cannot tell what lies behind the text of a table that can be scrolled, and says nothing about it."""
+WORDS = ("holds", "falls short", "cannot tell yet", "does not apply", "holds", "holds")
 SMALL = """least => [...document.querySelectorAll('body *')].filter(one => !one.closest('.hidden, title, script')
   && [...one.childNodes].some(child => child.nodeType === Node.TEXT_NODE && child.data.trim())
   && parseFloat(getComputedStyle(one).fontSize) < least).map(one => one.outerHTML)"""
@@ -37,17 +48,33 @@ BROKEN = """() => [...document.querySelectorAll('th, td')].flatMap(cell => {
 WIDTH = "document.documentElement.scrollWidth"
 
 
+def searches(seed: int) -> Audit:
+    """An audit whose score is the outcome of a search."""
+    with torch.no_grad():
+        targets = tanh_net(seed)(images()).argmax(dim=1)
+    scores = {"sol_f_hat": SolHat(walk=BOTH, **AROUND), "sparseness": Sparseness()}
+    given: dict[str, Any] = {"models": {"net": tanh_net(seed)}, "inputs": images(), "targets": targets, "scores": scores}
+    return Audit(**given, explainers=["gradient", "input_x_gradient"], title=f"Search {seed}")
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("accessible")
     faithful = faithful_run(folder / "faithfulness", ("fast_gef", "pixel_flipping", "max_sensitivity"), samples=8, draws=3)
+    searched = {name: searches(seed).run(folder / name, progress=False) for seed, name in enumerate(("one", "two"))}
+    demo = RECIPES["symmetry-digits"].assemble(folder / "demo", Scale.SMOKE).run(folder / "demo", progress=False)
     runs = {
+        "demo": demo,
+        "robustness": searched["one"],
+        "joint robustness": JointResult(searched, title="Searches", path=str(folder), confidence=0.95),
         "symmetry": kinds_run(folder / "symmetry", samples=8, draws=4, stages=1),
         "faithfulness": faithful,
         "stability": stable_run(folder / "stability", samples=16),
         "joint": JointResult({"one": faithful}, title="Several", path=str(folder), confidence=0.95),
     }
     made = {name: run.save_report(folder / f"{name}.html") for name, run in runs.items()}
+    made["card"] = folder / "card.html"
+    made["card"].write_text(cards.html(record(explainer("lime", *WORDS), explainer("gradient", *reversed(WORDS)))), encoding="utf-8")
     return {**made, "leaderboard": leaderboard(folder / "faithfulness").save_page(folder / "leaderboard.html")}
 
 
@@ -55,25 +82,84 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_report_can_be_read_by_everybody(visit: Begin, axe: str, reports: dict[str, Path], kind: str) -> None:
     page = visit().page
     page.goto(reports[kind].as_uri())
-    page.add_style_tag(content=PLAIN)
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     page.evaluate(axe)
-    assert violations(page) == []
-    assert page.evaluate(BROKEN) == []
-    page.emulate_media(color_scheme="dark")
-    assert violations(page, "color-contrast") == []
-    page.set_viewport_size({"width": NARROW, "height": 800})
-    assert page.evaluate(WIDTH) == NARROW
+    for width in (WIDE, DESK, NARROW):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(WIDTH) == width
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == []
+        assert page.evaluate(BROKEN) == [] or width == NARROW
     assert page.evaluate(SMALL, SMALLEST) == []
     page.emulate_media(media="print")
     page.set_viewport_size({"width": PAPER, "height": 990})
     assert page.evaluate(WIDTH) == PAPER
 
 
-def test_an_orbit_evaluation_can_be_read_by_everybody(visit: Begin, axe: str, tmp_path: Path) -> None:
-    digits_like(title="Squares").run(tmp_path / "squares", progress=False)
-    with served(tmp_path) as address:
-        page = visit().open(f"{address}#run=squares")
-        page.evaluate(axe)
-        assert violations(page) == []
-        assert page.get_by_role("heading", level=1).inner_text() == "Squares"
+PAGES = {
+    "home": ("", '[data-testid="runs"] .small-figure'),
+    "audit": ("run=turned", '[data-testid="sample"][data-state="ready"]'),
+    "an audit's report": ("run=turned&page=report", '[data-testid="report"] iframe'),
+    "compare": ("run=turned&page=compare&with=again", "[data-testid=compare] td"),
+    "orbits": ("run=squares", '[data-testid="individual"][data-state="ready"]'),
+    "waiting": ("run=waiting", "main td"),
+    "no such run": ("run=gone", '[data-testid="error"]'),
+}
+"""By name: an address of the app, and what is there once the page is."""
+SETTLED = "() => document.querySelector('.board:not([hidden])[data-state=\"loading\"]') === null"
+"""What a panel shows is pale while it reads something else."""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("pages")
+    searches(0).run(folder / "turned", progress=False)
+    searches(1).run(folder / "again", progress=False)
+    digits_like(title="Squares").run(folder / "squares", progress=False)
+    shutil.copytree(folder / "squares", folder / "waiting")
+    for cell in (folder / "waiting" / "orbits").iterdir():
+        cell.unlink()
+        break
+    with served(folder) as address:
+        yield address
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_a_page_of_the_app_can_be_read_by_everybody(visit: Begin, axe: str, app: str, kind: str) -> None:
+    one = visit(WIDE)
+    page = one.page
+    where, there = PAGES[kind]
+    page.goto(f"{app}#{where}")
+    page.locator(there).first.wait_for()
+    page.evaluate(axe)
+    for width in (WIDE, DESK, NARROW):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(100)
+        assert page.evaluate(WIDTH) == width
+        assert page.evaluate(BROKEN) == [] or width == NARROW
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_selector(f'html[data-theme="{scheme}"]')
+            page.wait_for_timeout(300)  # colours fade from one theme to the other
+            page.wait_for_function(SETTLED)
+            assert violations(page) == []
+            one.picture(f"page-{kind}-{scheme}-{width}")
+        assert page.evaluate(SMALL, SMALLEST) == []
+        picker = page.get_by_test_id("run")
+        assert width != NARROW or not picker.is_visible() or (picker.bounding_box() or {"width": 0})["width"] > 250
+    one.complaints[:] = [text for text in one.complaints if "404 (Not Found)" not in text]
+
+
+def test_the_help_can_be_read_by_everybody(visit: Begin, axe: str, app: str) -> None:
+    page = visit(WIDE).page
+    page.goto(app)
+    page.get_by_test_id("runs").wait_for()
+    page.keyboard.press("?")
+    page.locator("dialog[open]").wait_for()
+    page.evaluate(axe)
+    for width in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": 900})
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == []

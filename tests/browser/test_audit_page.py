@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import pytest
 import torch
+from PIL import Image
 from playwright.sync_api import Page, expect
 
-from browser_visit import Visit, served, violations
+from browser_visit import Visit, served, shown, violations
 from orbit_small import digits_like, images, labels, linear
 from veracity import Audit
+from veracity.app import server as serving
 from veracity.perturb import Dihedral
+from veracity.report.reading import read
+from veracity.report.section import score_words
 from veracity.results import Result
 from veracity.walk import Exhaustive
 
 Begin = Callable[..., Visit]
-MINUS = "\N{MINUS SIGN}"
 NARROW, PAPER = 390, 680
 
 
@@ -38,16 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def shown(value: float) -> str:
-    """A number as the page writes it: three digits."""
-    if value == 0:
-        return "0"
-    if abs(float(f"{value:.3g}")) < 1e-3:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        return f"{mantissa}e{int(exponent)}".replace("-", MINUS)
-    return f"{value:.{max(0, 2 - max(-1, math.floor(math.log10(abs(float(f'{value:.3g}'))))))}f}".replace("-", MINUS)
-
-
 def ready(page: Page) -> None:
     for board in ("ranking", "matrix", "spread", "samples", "sample"):
         page.wait_for_selector(f'[data-testid="{board}"][data-state="ready"]')
@@ -59,6 +53,20 @@ def ready(page: Page) -> None:
 def in_address(page: Page, key: str) -> str | None:
     found = re.search(rf"[#&]{key}=([^&]*)", page.evaluate("location.hash"))
     return found[1] if found else None
+
+
+def test_the_top_says_what_the_score_says_is_and_assumes(visit: Begin, folder: Path) -> None:
+    reading = read(Result(folder / "maps"))
+    page = visit(1440).page
+    with served(folder) as address:
+        page.goto(f"{address}#run=maps&model=two")
+        expect(page.get_by_test_id("answer")).to_have_text(
+            " ".join(str(sentence.striptags()) for sentence in score_words(reading, "equivariance").answer.sentences)
+        )
+        expect(page.get_by_test_id("definition")).to_contain_text("How well an explanation moves along with its input")
+        expect(page.get_by_test_id("definition")).to_contain_text("Symmetries are those of d4")
+        page.get_by_test_id("score").select_option("sparseness")
+        expect(page.get_by_test_id("definition")).to_contain_text(score_words(reading, "sparseness").definition)
 
 
 def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(visit: Begin, axe: str, folder: Path, tmp_path: Path) -> None:
@@ -78,7 +86,11 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
             values = table.loc[("two", row.get_attribute("data-explainer"), "equivariance")]
             cells = row.locator("td.n").all_inner_texts()
             assert cells[0].startswith(shown(values["value"]))
-            assert cells[1:3] == [shown(values["self_agreement"]), shown(values["random_control"])]
+            explainer = str(row.get_attribute("data-explainer"))
+            null = {"saliency": " random_uniform", "gradient": " random_gaussian", "input_x_gradient": " random_gaussian"}.get(
+                explainer, ""
+            )
+            assert cells[1:3] == [shown(values["self_agreement"]), shown(values["random_control"]) + null]
         for cell in page.locator('[data-testid="matrix"] tbody td[data-score]').all():
             explainer = cell.locator("xpath=..").get_attribute("data-explainer")
             assert cell.inner_text() == shown(table.loc[("two", explainer, cell.get_attribute("data-score")), "value"])
@@ -111,6 +123,11 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
                 page.get_by_test_id(f"{board}-svg").click()
             saved.value.save_as(tmp_path / "drawing.svg")
             assert ElementTree.parse(tmp_path / "drawing.svg").getroot().tag.endswith("svg")
+            with page.expect_download() as saved:
+                page.get_by_test_id(f"{board}-png").click()
+            pixels = Image.open(saved.value.path())
+            drawn = ElementTree.parse(tmp_path / "drawing.svg").getroot()
+            assert pixels.size == tuple(2 * int(drawn.get(side, "0")) for side in ("width", "height"))
         with page.expect_download() as saved:
             page.get_by_test_id("spread-csv").click()
         saved.value.save_as(tmp_path / "values.csv")
@@ -126,6 +143,8 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
         exec(page.get_by_test_id("snippet").text_content() or "", space)
         assert torch.equal(space["explanation"], result.explanations("two", "input_x_gradient")[3])
 
+        maps = page.locator('[data-testid="maps"] figure[data-explainer] svg').all()
+        assert len({round(box["y"] + box["height"]) for figure in maps if (box := figure.bounding_box())}) == 1, "they stand in one line"
         page.evaluate(axe)
         assert violations(page) == []
         page.emulate_media(color_scheme="dark")
@@ -137,6 +156,8 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
         page.emulate_media(media="print")
         page.set_viewport_size({"width": PAPER, "height": 990})
         assert page.evaluate("document.documentElement.scrollWidth") == PAPER
+        for hidden in ("selection", "own", "case-by"):
+            assert not page.get_by_test_id(hidden).is_visible(), "what asks a reader to press something is not printed"
         one.picture("audit-paper")
         assert one.outside() == []
 
@@ -161,6 +182,8 @@ def test_the_keyboard_alone_leads_from_home_to_a_samples_maps(visit: Begin, fold
         page.keyboard.press("Enter")
         ready(page)
         assert page.evaluate("document.activeElement.dataset.key") == "gradient", "the focus stays where it was"
+        subtitle = page.locator("[data-testid=sample] [data-testid=subtitle]")
+        expect(subtitle).to_contain_text(", as nobody chose one")
         focus('.cases button[data-key="4"]')
         page.keyboard.press("Enter")
         page.wait_for_function(
@@ -168,5 +191,82 @@ def test_the_keyboard_alone_leads_from_home_to_a_samples_maps(visit: Begin, fold
         )
         ready(page)
         assert (in_address(page, "explainer"), in_address(page, "sample")) == ("gradient", "4")
+        expect(subtitle).not_to_contain_text("nobody chose")
         page.keyboard.press("]")
         page.wait_for_function("() => !location.hash.includes('sample=4')")
+
+
+def test_any_draw_of_a_sample_is_computed_where_the_models_are_at_hand(visit: Begin, axe: str, tmp_path: Path) -> None:
+    audit = Audit(
+        models={"one": linear(0)}, inputs=images(), targets=labels(), symmetry=Dihedral(), walk=Exhaustive(), controls=False,
+        explainers=["saliency", "input_x_gradient"], scores=["equivariance", "sparseness"],
+    )  # fmt: skip
+    known = audit.run(tmp_path / "run", progress=False).draws("equivariance")
+    one = visit(1440)
+    page = one.page
+    pairs = page.get_by_test_id("draw-pairs")
+    at = "#run=run/&score=equivariance&explainer=saliency&sample=2"
+
+    def computed(draw: int) -> None:
+        for name in ("saliency", "input_x_gradient"):
+            pair = pairs.locator(f'.pair[data-explainer="{name}"]')
+            value = re.escape(shown(known["one", name][2][draw]))
+            expect(pair.locator("p")).to_contain_text(re.compile(rf" {value} draw {draw},.* as in the run"))
+            expect(pair.locator("figure image")).to_have_count(3)
+        page.wait_for_selector('[data-testid="draw"][data-state="ready"]')
+        expect(page).to_have_url(re.compile(rf"&draw={draw}$"))
+
+    with served(tmp_path / "run", audit) as address:
+        page.goto(f"{address}{at}")
+        ready(page)
+        expect(pairs.locator(".pair")).to_have_count(0)
+        page.get_by_test_id("draw-compute").focus()
+        page.keyboard.press("Enter")
+        computed(0)
+        page.get_by_test_id("draw-slider").focus()
+        page.keyboard.press("End")
+        computed(7)
+        page.get_by_test_id("draw-number").fill("3")
+        page.keyboard.press("Enter")
+        computed(3)
+        page.reload()
+        computed(3)
+        page.evaluate(axe)
+        assert violations(page) == []
+        one.picture("audit-draw-1440")
+        page.set_viewport_size({"width": NARROW, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == NARROW
+        one.picture("audit-draw-390")
+        page.get_by_test_id("score").select_option("sparseness")
+        expect(page.get_by_test_id("draw-told")).to_contain_text("The score 'sparseness' has no pairs to show")
+    alone = visit(1440)
+    with served(tmp_path / "run") as address:
+        alone.page.goto(f"{address}{at}")
+        expect(alone.page.get_by_test_id("draw-told")).to_contain_text(f"veracity app {tmp_path / 'run'} --audit FILE")
+        expect(alone.page.get_by_test_id("draw-slider")).to_be_hidden()
+
+
+def test_draws_go_on_when_the_server_is_back(visit: Begin, tmp_path: Path) -> None:
+    audit = Audit(
+        models={"one": linear(0)}, inputs=images(), targets=labels(), symmetry=Dihedral(), walk=Exhaustive(), controls=False,
+        explainers=["saliency"], scores=["equivariance"],
+    )  # fmt: skip
+    known = audit.run(tmp_path / "run", progress=False).draws("equivariance")["one", "saliency"][2]
+    page = visit(1440).page
+    told = page.get_by_test_id("draw-pairs").locator('.pair[data-explainer="saliency"] p')
+    with served(tmp_path / "run", audit) as address:
+        page.goto(f"{address}#run=run/&score=equivariance&explainer=saliency&sample=2")
+        ready(page)
+        page.get_by_test_id("draw-compute").click()
+        expect(told).to_contain_text(f"{shown(known[0])} draw 0")
+    parts = urlsplit(address)
+    page.get_by_test_id("draw-number").fill("5")
+    page.keyboard.press("Enter")
+    server, listening, _ = serving.make_server(
+        tmp_path / "run", evaluation=audit, port=parts.port or 0, token=parse_qs(parts.query)["token"][0]
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    expect(told).to_contain_text(f"{shown(known[5])} draw 5", timeout=30_000)
+    server.should_exit = True
+    thread.join(10)

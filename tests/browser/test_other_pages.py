@@ -159,3 +159,25 @@ def test_a_report_is_shown_and_runs_nothing(runs: Visit) -> None:
     assert page.title() != "ran"
     assert all(frame.title() != "ran" for frame in page.frames)
     runs.complaints.clear()
+
+
+def test_a_report_fills_the_window_and_opens_on_its_own_to_be_printed(runs: Visit) -> None:
+    page = runs.page
+    choose(runs, "Maps")
+    page.get_by_test_id("full-report").click()
+    frame = page.locator('[data-testid="report"] iframe')
+    frame.wait_for()
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        box = frame.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] == pytest.approx(844, abs=1)
+        assert page.evaluate("document.documentElement.scrollHeight") == 844
+    page.emulate_media(media="print")
+    assert not frame.is_visible()
+    expect(page.get_by_text("To print this report")).to_be_visible()
+    page.emulate_media(media="screen")
+    with page.expect_popup() as opened:
+        page.get_by_test_id("report-alone").click()
+    expect(opened.value.get_by_role("heading", level=1)).to_have_text("Maps")
+    opened.value.close()

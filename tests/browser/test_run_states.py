@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 from browser_visit import Visit, served
 from gated import begin, let_go, waits
@@ -128,6 +128,29 @@ def test_a_running_audit_becomes_done_before_the_readers_eyes(visit: Begin, tmp_
         one.picture("state-done-report")
 
 
+def test_the_list_follows_a_run_from_its_beginning_to_its_end(visit: Begin, tmp_path: Path) -> None:
+    digits_like(title="Squares").run(tmp_path / "squares", progress=False)
+    folder = tmp_path / "slow"
+    with served(tmp_path) as address:
+        page = visit(1440).page
+        process = begin(folder, "quick", "patient")
+        waits(folder, 2)
+        page.goto(f"{address}#sort=state&group=folder")
+        row = page.get_by_test_id("run-slow")
+        state = row.locator(".c-state")
+        expect(state).to_contain_text("running, 2 of 6 cells", timeout=30_000)
+        bar = state.locator("progress")
+        assert [bar.get_attribute(name) for name in ("value", "max")] == ["2", "6"]
+        assert page.locator(".runs tbody tr:not(.group)").first.get_attribute("data-testid") == "run-slow", "running runs come first"
+        expect(row.locator(".small-figure")).to_have_count(0)
+        let_go(folder)
+        expect(state).to_have_text("done", timeout=30_000)
+        process.join()
+        expect(bar).to_be_hidden()
+        expect(row.locator(".c-verdict")).not_to_be_empty()
+        expect(row.locator(".small-figure")).to_have_count(1)
+
+
 def test_an_orbit_evaluation_waits_until_its_models_are_measured(visit: Begin, tmp_path: Path) -> None:
     folder = tmp_path / "orbits"
     digits_like(title="Squares").run(folder, progress=False)
@@ -170,7 +193,7 @@ def test_a_damaged_run_is_listed_with_what_is_wrong(visit: Begin, tmp_path: Path
         cells = cells_of(page.get_by_test_id("run-bad"))
         assert cells[:2] == ["bad", "Damaged"]
         assert cells[2] == "cannot be read"
-        assert "is damaged: manifest.json cannot be read (seed: field required)" in cells[3]
+        assert "is damaged: manifest.json cannot be read (seed: field required)" in cells[4]
         assert cells_of(page.get_by_test_id("run-good"))[:3] == ["Squares\ngood", "Orbits", "done"]
 
 

@@ -209,7 +209,7 @@ def test_one_explainer_and_a_model_at_chance() -> None:
     _, y = labelled(16)
     card = small_card(targets=(y + 1) % 4)
     assert "There is one explainer, exact, so nothing is compared." in str(card)
-    assert any("not better than chance" in note for note in card.record.notes)
+    assert any("not show that it is better than chance" in note for note in card.record.notes)
     assert card.path == ""
 
 
@@ -253,6 +253,8 @@ def test_no_explainer_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_few_samples_and_too_many_models() -> None:
     with pytest.raises(InputError, match="at least 8 samples"):
         veracity.card(linear_model(), samples(5), explainers=["gradient"])
+    with pytest.raises(SpecError, match="Unknown setting of a card 'unit'"):
+        veracity.card(linear_model(), samples(9), explainers=["gradient"], unit=[0] * 9)
     audit = veracity.Audit(models={"a": linear_model(), "b": linear_model()}, inputs=samples(9), explainers=["gradient"])
     with pytest.raises(InputError, match="one model, not 2"):
         CardStudy(audit=audit)
@@ -278,6 +280,17 @@ def test_the_budget_buys_samples_and_drops_what_is_too_expensive() -> None:
     assert plan.affordable(costs, 1.0, 500, 100, False, 1.0, 1.0) == (100, {})
     with pytest.raises(InputError, match="is too small"):
         plan.affordable(costs, 1010 * 15, 500, None, False, 1.0, 1.0)
+
+
+def test_a_larger_budget_never_takes_fewer_samples_nor_loses_the_search() -> None:
+    x, y = samples(1100), torch.zeros(1100, dtype=torch.long)
+    audit = veracity.Audit(models=linear_model(), inputs=x, targets=y, explainers=["gradient"])
+    found = [plan.plan(audit, seconds) for seconds in (0.7 * 1.3**step for step in range(28))]
+    taken = [(len(one.rows), one.searches) for one in found]
+    assert taken == sorted(taken)
+    assert {(64, False), (256, False), (256, True), (1024, True)} <= set(taken)
+    first = next(one for one in found if len(one.rows) == 256)
+    assert plan.plan(audit, first.seconds + first.seconds_to_search).searches
 
 
 def test_noise_of_a_table_does_not_follow_its_widest_column() -> None:

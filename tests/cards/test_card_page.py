@@ -9,48 +9,12 @@ from typing import Any
 
 import pytest
 
+from card_records import explainer, record
 from veracity.cards import page
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.record import CardRecord
 
 WORDS = ("holds", "falls short", "cannot tell yet", "does not apply")
-
-
-def check(word: str, **numbers: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(("value", "low", "high", "raw", "reference", "assumed", "more", "unseen"))
-    plain = {"check": "deletion", "title": "deletion", "score": "deletion", "line": 0.1, "n": 9, "undefined": 0, "against": "", "why": ""}
-    return {**empty, **plain, "word": word, **numbers}
-
-
-def explainer(name: str, *words: str, control: bool = False, dominated_by: dict[str, float] | None = None) -> dict[str, Any]:
-    answers = [
-        {
-            "question": one.key,
-            "word": word,
-            "hint": "",
-            "sentence": f"{name} on {one.key}.",
-            "checks": [check(word, value=0.5, low=0.4, high=0.6, **({"check": "class"} if one.key == "model" else {}))],
-        }
-        for one, word in zip(QUESTIONS, words, strict=not control)
-    ]
-    out = words[0] == "falls short"
-    alone = None if out else 1.0
-    return {"name": name, "control": control, "out": out, "answers": answers, "undominated": alone, "dominated_by": dominated_by or {}}
-
-
-def record(*explainers: dict[str, Any], **changes: Any) -> CardRecord:
-    own = [one["name"] for one in explainers if not one["control"] and not one["out"] and not one["dominated_by"]]
-    use = {"key": "debugging", "title": "Debugging the model", "why": "Why.", "questions": ["model", "faithful"]}
-    content = {
-        "card": "veracity-card/1", "title": "Which?", "model": "net", "accuracy": 0.9, "majority": 0.1, "modality": "images", "samples": 32,
-        "available": 100, "seed": 0, "budget": "1m", "confidence": 0.95, "comparisons": 100, "level": 0.9995, "margin": 0.05, "noise": 0.01,
-        "radius": None, "symmetries": ["cyclic shift"], "explainers": list(explainers), "undominated": own, "notes": [], "left_out": {},
-        "questions": [{key: getattr(one, key) for key in ("number", "key", "title", "about", "rule")} for one in QUESTIONS],
-        "uses": [{**use, "fit": own, "open": [], "unfit": []}], "orders": [], "versions": {"veracity": "0"},
-        "truth": [{"score": "deletion", "rho": 0.76, "low": 0.62, "high": 0.82}],
-        **changes,
-    }  # fmt: skip
-    return CardRecord.model_validate(content)
 
 
 GOOD = explainer("good", *["holds"] * 4, "cannot tell yet", "cannot tell yet")
@@ -107,12 +71,24 @@ def test_what_users_typed_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("explainers", "sentence"),
     [
-        ((GOOD, WORSE, BAD), "bad changes no more for another class than when made again: it is out."),
-        ((GOOD, WORSE, BAD), "good holds on every question that was answered (0, 1, 2 and 3). Questions 4 and 5 are open for all."),
+        ((GOOD, WORSE, BAD), "The maps of bad hardly change for another class, so it is out, whatever else holds."),
+        (
+            (GOOD, WORSE, BAD),
+            "good holds on every question that was answered (depends on the model, faithful, calm and symmetric). "
+            "Still open for all: not misled and survives training.",
+        ),
         ((GOOD, WORSE, BAD), "No explainer surely dominates good."),
         (
             (WORSE, explainer("full", *["holds"] * 6, dominated_by={"worse": 0.96})),
-            "Even so, worse dominates full: it is not worse on any check, and better on at least one.",
+            "Even so, worse dominates full: it is not worse by more than 0.05 on any check, and better on at least one.",
+        ),
+        (
+            (
+                WORSE,
+                explainer("one", *["holds"] * 6, dominated_by={"worse": 0.96}),
+                explainer("two", *["holds"] * 6, dominated_by={"worse": 0.96}),
+            ),
+            "Of these, one and two are dominated: another one is not worse by more than 0.05 on any check, and better on at least one.",
         ),
         ((BAD,), "No explainer is left, so this card recommends none."),
         ((GOOD,), "There is one explainer, good, so nothing is compared. It holds on: depends on the model, faithful, calm and symmetric."),
@@ -121,6 +97,11 @@ def test_what_users_typed_is_escaped() -> None:
             "Of the 2 explainers, none is shown to depend on the model yet",
         ),
         ((GOOD, explainer("b", *["holds"] * 6)), "Among the 2 explainers none dominates another"),
+        (
+            (WORSE, BAD),
+            "No explainer is shown to be faithful yet. worse holds on all other questions that were answered (depends on the model, calm "
+            "and symmetric). Still open for all: not misled and survives training.",
+        ),
     ],
 )
 def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentence: str) -> None:
@@ -128,6 +109,45 @@ def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentenc
     assert sentence in " ".join(page.answer(card))
     assert sentence in page.markdown(card).replace("\n", " ")
     assert sentence in page.text(card).replace("\n", " ")
+
+
+def test_a_question_that_does_not_apply_needs_no_more_samples() -> None:
+    card = record(*(explainer(name, "does not apply", *["holds"] * 5) for name in "ab"))
+    assert "none is shown to depend on the model" not in page.text(card)
+
+
+def test_what_is_open_for_all_says_what_would_answer_it() -> None:
+    same = [explainer(name, *["holds"] * 4, "cannot tell yet", "holds") for name in "ab"]
+    for one in same:
+        one["answers"][4]["sentence"] = "The search takes about 9 min: raise it to 10m."
+    for card in (record(*same), record(same[0])):
+        assert "Not misled: cannot tell yet. The search takes about 9 min: raise it to 10m." in page.text(card)
+        assert "Not misled: cannot tell yet. The search takes about 9 min: raise it to 10m." in page.markdown(card)
+
+
+@pytest.mark.parametrize(
+    ("more", "samples", "said"),
+    [
+        (
+            (40, 68),
+            32,
+            "They would be about enough for 2 open words: raise the budget, name fewer explainers, or set the number of samples.",
+        ),
+        ((40, 69), 32, "They would be about enough for 1 open word, and 1 open word would need more than that: raise the budget"),
+        ((69, 70), 32, "68 samples of the data were not used. 2 open words would need more than that."),
+        ((40, 68), 100, None),
+        ((None, None), 32, None),
+    ],
+)
+def test_the_page_says_what_unused_samples_would_tell(more: tuple[int | None, ...], samples: int, said: str | None) -> None:
+    open_ = [explainer(name, "holds", "cannot tell yet", *["holds"] * 4) for name in "ab"]
+    for one, needed in zip(open_, more, strict=True):
+        one["answers"][1]["checks"][0]["more"] = needed
+    card = record(*open_, samples=samples)
+    for text in (page.text(card), page.markdown(card), page.html(card)):
+        assert said in text if said else "were not used" not in text
+    stopped = {"why": "unlikely", "samples": samples, "level": 0.99, "by": []}
+    assert "were not used" not in page.text(record(*({**one, "stopped": stopped} for one in open_), samples=samples))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +160,19 @@ def test_the_answer_in_sentences(explainers: tuple[dict[str, Any], ...], sentenc
             "Here deletion and insertion contradict each other about 9 explainers: rank correlation "
             "\N{MINUS SIGN}0.50 (\N{MINUS SIGN}0.60 to \N{MINUS SIGN}0.20).",
         ),
-        (0.5, 0.1, 0.8, "Here deletion and insertion agree about the order of 9 explainers: rank correlation 0.50 (0.10 to 0.80)."),
+        (0.8, 0.1, 0.9, "Here deletion and insertion agree about the order of 9 explainers: rank correlation 0.80 (0.10 to 0.90)."),
+        (
+            0.1,
+            0.0,
+            0.3,
+            "Here deletion and insertion do not clearly agree about the order of 9 explainers: rank correlation 0.10 (0.00 to 0.30).",
+        ),
+        (
+            0.1,
+            0.01,
+            0.3,
+            "Here deletion and insertion agree only in part about the order of 9 explainers: rank correlation 0.10 (0.01 to 0.30).",
+        ),
         (
             0.1,
             -0.3,
@@ -177,7 +209,8 @@ def test_a_meta_evaluation_says_what_it_perturbed_and_how_often() -> None:
 def test_a_use_says_which_question_it_waits_for() -> None:
     waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
     few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])
-    follows = "No explainer is shown to be fit. Still open for all: 4 (not misled). Cannot tell yet: good and worse. Not fit: bad."
+    follows = "No explainer is shown to be fit, so use none for this yet. Still open for all: question 4 (not misled). "
+    follows += "Cannot tell yet: good and worse. Not fit: bad."
     assert [told[3] for told in page.use_sentences(few)] == [follows]
     many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(13)]}])
     assert "Cannot tell yet: 13 explainers." in next(page.use_sentences(many))[3]

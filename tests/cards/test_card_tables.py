@@ -17,7 +17,7 @@ def test_every_explainer_has_its_six_words_under_its_heading() -> None:
     text = as_latex(CARD)
     rows = [line.removesuffix(r" \\") for line in text.splitlines() if line.endswith(r" \\")]
     assert rows[0] == "explainer & 0 & 1 & 2 & 3 & 4 & 5"
-    assert rows[1] == r"\multicolumn{7}{l}{\emph{Dominated by no other explainer}}"
+    assert rows[1] == r"\multicolumn{7}{l}{\emph{Not surely dominated}}"
     assert rows[2] == "good & holds & holds & holds & holds & cannot tell yet & cannot tell yet"
     assert rows[-2].endswith(r"{\emph{Out: they fall short on question 0}}")
     assert rows[-1].startswith("bad & falls short & holds")

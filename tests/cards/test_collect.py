@@ -12,6 +12,7 @@ from veracity.cards.checks import RANKS, Evidence
 from veracity.cards.collect import hint, leans_apart, sentence
 from veracity.cards.decide import Standing, Terms, Word
 from veracity.cards.questions import QUESTIONS
+from veracity.explain import InputXSaliency, TopK
 
 MODEL, FAITHFUL, *_ = QUESTIONS
 DELETION, INSERTION, GEF = FAITHFUL.checks
@@ -44,7 +45,7 @@ MISSING = Standing(word=Word.UNTOLD, why="nobody gave a trainer")
             "The scores contradict each other, which more samples will not settle: by deletion",
         ),
         (Word.UNTOLD, [(DELETION, MISSING), (GEF, MISSING)], "Nobody gave a trainer."),
-        (Word.SHORT, [(MODEL.checks[1], EQUAL)], "falls by 0.00 on every sample (at most 22 % of unseen samples could differ)."),
+        (Word.SHORT, [(MODEL.checks[1], EQUAL)], "falls by 0.00 on every sample (up to 22 % of other samples may differ)."),
     ],
 )
 def test_a_sentence_says_what_decides(word: Word, standings: list[tuple], said: str) -> None:
@@ -53,7 +54,7 @@ def test_a_sentence_says_what_decides(word: Word, standings: list[tuple], said: 
 
 def test_a_map_that_becomes_constant_has_lost_its_agreement() -> None:
     """Grad-CAM of another class is often zero everywhere: that is a change. A map that was constant before has nothing to lose."""
-    own, other = (SimpleNamespace(samples=np.arange(20), signed=True, per_sample=np.ones(20)) for _ in range(2))
+    own, other = (SimpleNamespace(samples=np.arange(20), directed=True, per_sample=np.ones(20)) for _ in range(2))
     agreed, kept = np.ones((20, 1)), np.full((20, 1), np.nan)
     agreed[:5] = np.nan
     tables = {id(own): agreed, id(other): kept}
@@ -68,12 +69,25 @@ def test_a_map_that_becomes_constant_has_lost_its_agreement() -> None:
     assert found.gap.tolist() == [0.0] * 5 + [1.0] * 15
 
 
+def test_maps_with_the_sign_of_the_input_are_not_asked_about_the_other_of_two_classes() -> None:
+    """x times |gradient| is the same for both logits of f and -f, and so is the magnitude."""
+    assert not InputXSaliency().directed
+    assert not TopK(explainer=InputXSaliency(), k=2).directed
+    own = SimpleNamespace(samples=np.arange(20), directed=False)
+    reading: Any = SimpleNamespace(known={("maps", "e", "random_logit"): own}, classes=2, assumed=lambda part, score: 1.0)
+    found = MODEL.checks[1].evidence(reading, "e", "maps")
+    assert isinstance(found, Standing)
+    assert (found.word, found.why) == (Word.NOT_ASKED, "maps of magnitudes may be the same for two classes")
+
+
 def test_copies_that_all_samples_share_give_no_number_of_samples() -> None:
     spread = np.repeat(np.linspace(-1.0, 1.4, 8)[None], 60, axis=0) + np.linspace(0.0, 1e-3, 60)[:, None]
     found = Terms(spread, np.ones_like(spread), crossed=True).standing(0.1, 0.95)
     assert (found.word, found.more, found.shared) == (Word.UNTOLD, None, True)
-    assert hint([found]) == "copies differ"
-    assert sentence(Word.UNTOLD, [(MODEL.checks[0], "", found)]).endswith("share the same copies of the model, which differ.")
+    assert hint([found]) == "copies of the model differ"
+    assert sentence(Word.UNTOLD, [(MODEL.checks[0], "", found)]).endswith(
+        "depends on the randomised copies of the model, which all samples share."
+    )
 
 
 def test_an_open_score_below_its_line_may_come_to_contradict_those_that_hold() -> None:
@@ -91,7 +105,7 @@ def test_an_open_score_below_its_line_may_come_to_contradict_those_that_hold() -
     [
         ([GOOD, OPEN], "40 more samples"),
         ([GOOD, BAD], "scores contradict"),
-        ([FAR_OFF], "over 100 times as many"),
+        ([FAR_OFF], "over 100 times the samples"),
         ([MISSING], "not measured"),
         ([Standing(word=Word.UNTOLD, value=0.3, why="3 samples are fewer than 8")], "too little data"),
     ],

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import veracity
+from card_records import explainer, record
 from linear_cards import contributions, edges, labelled, linear_model
 from veracity import Audit
 from veracity.cards.card import CardStudy, accuracy_on
-from veracity.cards.case import Cases, CaseValues, kept, percentile, place_of
+from veracity.cards.case import Cases, CaseValues, Place, kept, percentile, place_of, sentences
 from veracity.cards.changes import paired_difference
 from veracity.cards.decide import Terms
 from veracity.cards.result import Card
@@ -108,6 +109,22 @@ def test_a_case_among_the_audited_ones(card: Card, folder: Path) -> None:
     assert str(load(folder).case(bad)) == str(case)
     assert "<table>" in case._repr_html_()
     assert percentile(np.array([3.0, 1.0, 2.0, np.nan]), 3.0) == pytest.approx(100 * 2.5 / 3)
+
+
+def test_a_case_says_what_is_not_known_of_an_explainer() -> None:
+    place = Place("e", "faithful", "deletion", 0.5, 50.0, 0.1, 0.5, weak=False)
+    rows = [CaseValues(explainer="e", question="faithful", check="deletion", title="deletion", line=0.1, values=[0.5] * 20)]
+    cases = Cases(samples=list(range(20)), prints=[], rows=rows)
+    for words, said in (
+        (("holds", "cannot tell yet"), "Nobody can tell yet whether it is faithful."),
+        (("cannot tell yet", "cannot tell yet"), "Nobody can tell yet whether it depends on the model and is faithful."),
+        (("holds", "holds"), "can be trusted as much as for the average of 20 cases."),
+    ):
+        found = sentences(record(explainer("e", *words, *["holds"] * 4)), cases, [place], {})["e"]
+        assert found.startswith("can be trusted as much as for the average")
+        assert found.endswith(said)
+    out = sentences(record(explainer("e", "falls short", "cannot tell yet", *["holds"] * 4)), cases, [place], {})["e"]
+    assert "Nobody can tell yet" not in out, "it is out anyhow"
 
 
 @pytest.mark.parametrize(

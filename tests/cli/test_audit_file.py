@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,4 +169,60 @@ def test_the_truth_is_a_file_of_masks(tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([None, {}], dtype=object), allow_pickle=True)
     (tmp_path / "audit.toml").write_text(f'{start}truth = "objects.npy"\n{models}')
     with pytest.raises(VeracityError, match=r"is not a readable \.npy file"):
+        read(tmp_path / "audit.toml")
+
+
+def read_with_csv(folder: Path, table: str, data: str) -> Any:
+    (folder / "rows.csv").write_text(table)
+    (folder / "audit.toml").write_text(f'data = {data}\n[models.a]\nbuild = "small:small_net"')
+    return read(folder / "audit.toml")[0]
+
+
+def test_texts_and_labels_come_from_columns_of_a_csv_file(tmp_path: Path) -> None:
+    audit = read_with_csv(tmp_path, "words,score\nNA,1\nso so,0\n", '{file = "rows.csv", text = "words", label = "score"}')
+    assert (audit.inputs, audit.targets) == (["NA", "so so"], [1, 0])
+
+
+def test_without_a_column_of_texts_a_csv_file_is_a_table(tmp_path: Path) -> None:
+    audit = read_with_csv(tmp_path, "age,died,dose\n40,no,0.5\n50,yes,1.5\n", '{file = "rows.csv", label = "died"}')
+    assert audit.inputs.to_dict("list") == {"age": [40, 50], "dose": [0.5, 1.5]}
+    assert audit.targets == ["no", "yes"]
+    assert read_with_csv(tmp_path, "age\n40\n", '{file = "rows.csv"}').targets is None
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ('"rows.csv"', "Say which columns of rows.csv to use: {file = "),
+        ('{text = "words"}', "needs 'file'"),
+        ('{file = "none.csv"}', "none.csv is not a readable CSV file"),
+        ('{file = "rows.csv", label = "scor"}', "Unknown column of rows.csv 'scor'. Did you mean 'score'"),
+        ('{file = "rows.csv", column = "score"}', "Unknown key in data: 'column'"),
+        ('{file = "rows.csv", text = "words"}', "Row 2 of rows.csv has no text in the column 'words'"),
+        ('{file = "rows.csv", text = "more", label = "score"}', "Row 1 of rows.csv has no label in the column 'score'"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_file_is_one_sentence(tmp_path: Path, data: str, sentence: str) -> None:
+    with pytest.raises(VeracityError, match=sentence):
+        read_with_csv(tmp_path, "words,more,score\ngood,a,\n,b,0\n", data)
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ("t,l\nGreat, really,1\n", "have more fields than its first line has names"),
+        ("t,l,l\na,1,0\n", "two columns of the name 'l'"),
+        ("t;l\na;1\n", "must be separated by commas"),
+        (",l\n0,1\n", "Column 1 of rows.csv has no name"),
+        ("t,l\n", "has no rows"),
+    ],
+)
+def test_a_csv_file_that_would_be_misread_is_refused(tmp_path: Path, table: str, sentence: str) -> None:
+    with pytest.raises(VeracityError, match=sentence):
+        read_with_csv(tmp_path, table, '{file = "rows.csv", label = "l"}')
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text('data = "small:labelled_series"\n[models.a]\nbuild = "classifer"')
+    with pytest.raises(VeracityError, match=r"there is no folder .*classifer', and build is not of the form module:function"):
         read(tmp_path / "audit.toml")

@@ -20,10 +20,12 @@ from commands import code
 from torch import Tensor, nn
 
 import veracity
+from card_records import explainer, record
 from linear_cards import contributions, labelled, linear_model, noisy
 from veracity import Card
 from veracity.app.comparison import cards as compared_cards
-from veracity.cards.changes import changes, paired_difference
+from veracity.app.runs import Runs
+from veracity.cards.changes import Changes, changes, paired_difference
 from veracity.cards.decide import Terms
 from veracity.cli.baseline import card_rows, judged
 from veracity.cli.gate import Case, Verdict, junit
@@ -79,7 +81,26 @@ def test_diff_says_what_got_worse(cards: tuple[Card, Card], capsys: pytest.Captu
     rows = changes(*cards).table().set_index(["explainer", "check"])
     assert not rows.loc["same", "worse"].any()
     assert rows.loc["same", "difference"].dropna().abs().max() == 0
-    assert "the largest fall that these samples leave possible" in said
+    assert "the largest that these samples leave possible" in said
+
+
+def test_words_that_got_worse_come_first_and_lost_uses_are_named() -> None:
+    use = {"key": "debugging", "title": "Debugging the model", "why": "", "questions": ["model", "faithful"], "open": [], "unfit": []}
+    words = ("cannot tell yet", "holds")
+    old, new = (
+        Card(
+            record(
+                *(explainer(name, "holds", word, *["holds"] * 4) for name, word in zip("ab", said, strict=True)), uses=[{**use, "fit": fit}]
+            )
+        )
+        for said, fit in ((words, ["b"]), (words[::-1], ["a"]))
+    )
+    said = Changes(old, new, (), 0.95, True, {})
+    assert said.lines("word") == ["b, faithful (holds before, cannot tell yet now).", "a, faithful (cannot tell yet before, holds now)."]
+    told = ["Debugging the model: no longer shown to be fit: b.", "Debugging the model: newly shown to be fit: a."]
+    assert list(said.uses()) == told
+    assert all(f"- {one}" in str(said) for one in told)
+    assert "What it is fit for" not in str(Changes(old, old, (), 0.95, True, {}))
 
 
 def test_the_interface_compares_cards_as_diff_does(cards: tuple[Card, Card]) -> None:
@@ -95,6 +116,12 @@ def test_the_interface_compares_cards_as_diff_does(cards: tuple[Card, Card]) -> 
         row = rows[one.explainer, one.title]
         assert (row["verdict"] == "worse", row["verdict"] == "better") == (one.worse, one.better)
     assert f"{len(told.lines('worse'))} got worse and 0 got better beyond chance" in found["answer"]
+
+
+def test_the_list_of_runs_says_what_a_card_is_about(cards: tuple[Card, Card]) -> None:
+    found = next(one for one in Runs(Path(cards[0].path).parent).entries() if one["path"] == "v1")
+    assert (found["kind"], found["words"], found["samples"]) == ("report", "a card", 24)
+    assert (found["models"], found["explainers"]) == (["model"], ["exact", "same", "noisy"])
 
 
 def test_other_rules_samples_and_explainers_are_said(cards: tuple[Card, Card]) -> None:

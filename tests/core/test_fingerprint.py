@@ -696,3 +696,18 @@ def test_an_exported_network_counts_by_its_graph_and_weights() -> None:
     base = exported(1.0, nn.ReLU())
     assert exported(1.0, nn.ReLU()) == base
     assert base not in (exported(2.0, nn.ReLU()), exported(1.0, nn.Tanh()))
+
+
+def test_an_import_from_a_folder_without_code_in_a_package_that_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `from cv2 import dnn`, whose folder holds stubs alone."""
+    (tmp_path / "unloaded" / "inner").mkdir(parents=True)
+    (tmp_path / "unloaded" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def reads(x: Tensor) -> Tensor:
+        from unloaded.inner import later  # type: ignore[import-not-found]
+
+        return later(x)  # type: ignore[no-any-return]
+
+    assert fingerprint.of_value(reads)
+    assert "unloaded" not in sys.modules

@@ -18,8 +18,8 @@ from veracity.explain import SmoothGrad, TopK
 
 
 def slow(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Two milliseconds per input."""
-    time.sleep(0.002 * len(inputs))
+    """Five milliseconds per input."""
+    time.sleep(0.005 * len(inputs))
     return inputs
 
 
@@ -29,7 +29,7 @@ def test_seconds_and_disk_are_measured(tmp_path: Path) -> None:
     start = time.perf_counter()
     audit.run(tmp_path / "run", progress=False)
     took = time.perf_counter() - start
-    assert 0.8 < said.seconds < 3 * took  # sleep takes .8 s, and the machine may be busy
+    assert 1.0 < said.seconds < 3 * took  # sleep takes 2 s, and the machine may be busy
     assert took < 3 * said.seconds
     written = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())
     assert said.disk == pytest.approx(written, rel=0.4)

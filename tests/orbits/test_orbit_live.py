@@ -30,6 +30,21 @@ def test_on_the_grid_live_answers_are_what_the_run_holds(tmp_path: Path) -> None
         )
 
 
+def test_models_that_take_long_answer_in_parts_of_their_own(tmp_path: Path) -> None:
+    evaluation = digits_like(orbit=RotationOrbit(step=90.0))
+    evaluation.run(tmp_path, progress=False)
+    live = Live(evaluation, tmp_path)
+    models = list(evaluation.models)
+    whole = live.answer(1, [45.0])
+    assert live.parts() == [models], "the first answer says nothing about the next ones"
+    live.seconds = {(models[0], None): 0.3, **{(name, None): 0.01 for name in models[1:]}}
+    assert live.parts() == [models[1:], models[:1]], "the fastest first, and fast ones together"
+    parts = [live.answer(1, [45.0], models=names) for names in live.parts()]
+    assert [list(part.metrics) for part in parts] == [models[1:], models[:1]]
+    assert {name: value for part in parts for name, value in part.metrics.items()} == whole.metrics
+    assert all(np.array_equal(part.outputs[name], whole.outputs[name]) for part in parts for name in part.outputs)
+
+
 def test_between_the_grid_the_models_are_asked(tmp_path: Path) -> None:
     evaluation = digits_like(orbit=RotationOrbit(step=90.0))
     evaluation.run(tmp_path, progress=False)
@@ -142,3 +157,15 @@ def test_questions_that_make_no_sense_get_a_sentence(tmp_path: Path) -> None:
         live.answer(0, [float("nan")])
     with pytest.raises(SpecError, match="Unknown explainer of this evaluation 'saliency'"):
         live.answer(0, [0.0], explainer="saliency")
+
+
+def test_the_expected_explanation_is_the_unmoved_one_moved_along(tmp_path: Path) -> None:
+    evaluation = digits_like(models={"a": linear(0)}, explainers=["gradient"], orbit=RotationOrbit(step=90.0))
+    result = evaluation.run(tmp_path, progress=False)
+    found = Live(evaluation, tmp_path).answer(3, [90.0], explainer="gradient")
+    target = int(evaluation.models["a"](images()[3:4]).argmax())
+    unmoved = evaluation.models["a"][1].weight[target].detach().reshape(1, 4, 4)
+    turned = evaluation.orbit.space.act(torch.tensor([[torch.pi / 2]], dtype=torch.float64), unmoved)
+    assert np.allclose(found.expected["a"], turned[0].numpy(), atol=1e-5)
+    stored = float(result.values("a", "equivariance: gradient")[3, 1])
+    assert found.explained["a"] == {"target": target, "agreement": pytest.approx(stored, abs=1e-5)}

@@ -117,6 +117,7 @@ def test_what_was_run_is_described(result: OrbitResult) -> None:
     assert again.metrics[1] == {
         "name": "confidence",
         "label": "confidence",
+        "consensus_label": "confidence in the consensus",
         "unit": "",
         "low": 0.0,
         "high": 1.0,

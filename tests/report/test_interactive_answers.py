@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from orbit_run import evaluation
 from veracity import OrbitEvaluation, OrbitResult
 from veracity.core.errors import SpecError
 from veracity.orbits import Classification, Flow, FlowOrbit, GroupOrbit, Regression
+from veracity.orbits.live import LiveAnswer
 from veracity.perturb import CyclicShift
 from veracity.report.interactive import answers, render_offline
 from veracity.report.interactive.packed import plain, unpack
@@ -113,13 +115,10 @@ def test_what_failed_is_said_once() -> None:
 
 def test_a_live_answer_leaves_large_fields_out() -> None:
     one = np.zeros((2, 4, 4), dtype=np.float32)
-    moved: Any = SimpleNamespace(
-        label="turned", input=None, outputs={"net": one}, metrics={}, truth_class=None, errors={"net": one[0]},
-        consensus_errors={"net": one[1]}, quiver={"net": one}, attributions={},
-    )  # fmt: skip
-    assert list(answers.live(moved)[1]) == ["errors/net", "consensus_errors/net", "quiver/net"]
-    moved.quiver, moved.errors, moved.consensus_errors = {}, {}, {}
-    assert list(answers.live(moved)[1]) == ["outputs/net"]
+    classified = LiveAnswer(at=(90.0,), label="turned", input=None, outputs={"net": one}, metrics={})
+    assert list(answers.live(classified)[1]) == ["outputs/net"]
+    field = replace(classified, errors={"net": one[0]}, consensus_errors={"net": one[1]}, quiver={"net": one})
+    assert list(answers.live(field)[1]) == ["errors/net", "consensus_errors/net", "quiver/net"]
 
 
 def test_groups_are_never_taken_for_classes(tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def test_maps_without_a_value_show_a_hole() -> None:
     assert pixels[0, 0].tolist() == pixels[0, 1].tolist() == [128, 128, 128, 90]
 
 
-def test_inputs_are_ink_on_paper_or_their_own_colours() -> None:
-    assert decoded(grey_png(np.array([[0.0, 0.5, 1.0]]), 0.0, 1.0), "L").tolist() == [[255, 138, 20]]
+def test_inputs_are_light_where_values_are_large_or_in_their_own_colours() -> None:
+    assert decoded(grey_png(np.array([[0.0, 0.5, 1.0]]), 0.0, 1.0), "L").tolist() == [[0, 128, 255]]
     red = np.array([[[1.0]], [[0.0]], [[0.5]]])
     assert decoded(colour_png(red, 0.0, 1.0), "RGB").tolist() == [[[255, 0, 128]]]
-    assert decoded(grey_png(np.full((1, 2), 3.0), 3.0, 3.0), "L").tolist() == [[255, 255]]
+    assert decoded(grey_png(np.full((1, 2), 3.0), 3.0, 3.0), "L").tolist() == [[0, 0]]
 
 
 def test_one_bright_pixel_does_not_hide_the_rest() -> None:

@@ -29,6 +29,8 @@ from veracity.results.rows import with_adjusted
 from veracity.scores.faithfulness.correlation import MuFidelity
 from veracity.scores.stability import MeGe, ReCo, ReCoKS
 
+APART = "How far the explanations of two models lie apart"
+
 
 def said(reading: RunReading, label: str) -> str:
     """What a score says, as plain text."""
@@ -84,7 +86,7 @@ def test_the_page_is_sound_and_holds_the_section(html: str) -> None:
         "for which an inverted map is the same map",
         "Accuracy of every fold",
         "Choosing a method",
-        "Distances in S= and S",
+        APART,
     ]
     assert [together.index(text) for text in order] == sorted(together.index(text) for text in order)
     assert ("Folds", "4") in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html)
@@ -172,11 +174,11 @@ def test_the_edge_filter_is_stable_by_construction(reading: RunReading) -> None:
 def test_empty_sets_are_explained(reading: RunReading, tmp_path: Path) -> None:
     right = stable_run(tmp_path / "right", wrong=0.0)
     text = said(read(right), "reco")
-    assert "S≠ is empty, so ReCo is undefined: in no pair of models is exactly one right, as when all predictions are right." in text
+    assert "No two models contradict each other about a sample, so ReCo is undefined (S≠ is empty)." in text
     assert "empty" not in said(read(right), "mege")
     assert "S≠ is empty" in render(right)
     none = said(read(stable_run(tmp_path / "wrong", wrong=1.0)), "mege")
-    assert "S= is empty, so MeGe is undefined: no pair of models that is right about a sample has a distance." in none
+    assert "No pair of models that is right about a sample has a distance, so MeGe is undefined (S= is empty)." in none
     flat = {name: {"value": math.nan, "state": "undefined"} for name in STABLE}
     assert "ReCo is undefined for 7 explainers: all distances are equal, so there is no threshold." in said(
         changed(reading, "reco", flat), "reco"
@@ -247,7 +249,7 @@ def test_a_cross_trained_model_without_stability_still_shows_its_folds(tmp_path:
 def test_scores_with_other_sets_get_histograms_of_their_own(tmp_path: Path) -> None:
     scores = {"mege": MeGe(), "reco": ReCo(), "reco_ks": ReCoKS(), "signed": ReCo(measure=signed_rank_distance)}
     made = crosstraining(read(stable_run(tmp_path, scores)))
-    assert [plot.title for plot in made.histograms] == ["Distances in S= and S≠ (MeGe, ReCo, ReCo (KS))", "Distances in S= and S≠ (signed)"]
+    assert [plot.title for plot in made.histograms] == [f"{APART} (MeGe, ReCo, ReCo (KS))", f"{APART} (signed)"]
     assert len(made.settings) == 2
     assert made.selection is None
 
@@ -313,6 +315,6 @@ def test_a_score_without_values_says_why_and_draws_no_empty_plot(tmp_path: Path)
     html = stable_run(tmp_path / "run", samples=6, wrong=0.0).save_report(tmp_path / "report.html").read_text(encoding="utf-8")
     part = next(text for text in html.split("<section ") if "<h2>ReCo</h2>" in text)
     assert "no ranking is drawn" in part
-    assert "in no pair of models is exactly one right" in part
+    assert "No two models contradict each other about a sample" in part
     assert 'class="strip"' not in part
     assert "<p>Whose explanations stay the same when the model is trained again on other samples? By MeGe, " in html

@@ -26,7 +26,7 @@ const LISTED = 2000;
 const PATIENCE = 5;
 /** The kinds of runs that are compared with each other. */
 const COMPARED = ["an audit", "a card"];
-const TYPING = "select, dialog, input[type=search]";
+const TYPING = "select, dialog, textarea, input:not([type=range], [type=checkbox], [type=radio], [type=file])";
 const SLIDING = "input[type=range]";
 
 /** The header and one page below it, chosen by the state. */
@@ -83,6 +83,19 @@ export class App {
       if (this.shown !== wanted) return;
       this.put(this.pageOf(run, meta));
       this.watch(run, meta, LOOK);
+      if (this.store.state.page === "compare" || (meta.kind === "orbits" && this.index?.runs.some(({ kind }) => kind === "unread"))) this.readList();
+    });
+  }
+
+  /** Asks which runs there are until all of them are read, so that the page can offer those of its kind. */
+  private readList(): void {
+    const wanted = this.shown;
+    void this.load(async () => {
+      const newer = await this.source.index();
+      if (this.shown !== wanted) return;
+      this.index = newer;
+      this.page?.render(this.store.state);
+      if (newer.runs.some(({ kind }) => kind === "unread")) window.setTimeout(() => this.shown === wanted && this.readList(), READING);
     });
   }
 
@@ -155,7 +168,7 @@ export class App {
   private pageOf(run: string, meta: RunMeta): Page {
     document.title = `${meta.title || "run"} · veracity`;
     if (meta.kind === "orbits") this.header.level = levelOf(meta);
-    if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
+    if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header, () => this.turned(run));
     const back = (): void => this.store.set({ page: null });
     if (meta.kind === "waiting") return waitingPage(meta);
     const words = meta.kind === "audit" ? "an audit" : meta.words;
@@ -169,6 +182,16 @@ export class App {
   /** The other runs of a kind. */
   private alike(run: string, words: string | undefined): RunEntry[] {
     return (this.index?.runs ?? []).filter((one) => one.id !== run && one.words === words);
+  }
+
+  /** The run and those of the same inputs and models along rotations about axes in other planes, by plane. */
+  private turned(run: string): RunEntry[] {
+    const runs = this.index?.runs ?? [];
+    const own = runs.find((one) => one.id === run);
+    if (!own?.plane) return [];
+    const same = (one: RunEntry): boolean => one.data === own.data && one.models?.join("\n") === own.models?.join("\n");
+    const planes = new Map([...runs.filter((one) => one.plane && same(one)), own].map((one) => [one.plane!, one]));
+    return [...planes.values()].sort((a, b) => a.plane!.localeCompare(b.plane!));
   }
 
   private chosenRun(state: State): string | null {

@@ -8,6 +8,17 @@ export function number(value: number | null | undefined, digits = 3): string {
   return value.toFixed(places).replace("-", "−");
 }
 
+/** A number from 0 to 1 for reading: what rounds to nothing is said to be small, in place of an exponent. */
+export function share(value: number | null | undefined): string {
+  return typeof value === "number" && value > 0 && value < 5e-4 ? "< 0.001" : number(value);
+}
+
+/** A probability as a percentage with three digits: "14.2 %", "< 0.1 %". */
+export function chance(value: number | null | undefined): string {
+  if (typeof value === "number" && value > 0 && value < 1e-3) return "< 0.1 %";
+  return value === null || value === undefined || !Number.isFinite(value) ? "–" : `${number(100 * value)} %`;
+}
+
 /** "0.912 (0.905 to 0.919)", with the unit behind. */
 export function interval(value: number | null, low: number | null, high: number | null, unit = ""): string {
   const behind = unit ? ` ${unit}` : "";

@@ -1,7 +1,7 @@
 import { Choice, el, keep } from "./dom";
 import { help } from "./help";
 import type { State, Theme } from "./state";
-import { START } from "./state";
+import { carried, START } from "./state";
 import type { Store } from "./store";
 import type { RunEntry, RunIndex } from "./types";
 
@@ -19,10 +19,12 @@ export class Header {
   private readonly theme: HTMLButtonElement;
   private readonly line = el("span", { class: "status", "data-testid": "status", role: "status", "aria-live": "polite" });
   private readonly home: HTMLAnchorElement;
+  private known: readonly RunEntry[] = [];
+  private now: string | null = null;
   private readonly title = el("strong", { class: "run-title" });
 
   constructor(private readonly store: Store) {
-    this.runs = new Choice("Run", "run", (id) => store.set({ ...START, theme: store.state.theme, run: id }));
+    this.runs = new Choice("Run", "run", (id) => this.go(id));
     this.theme = el("button", { type: "button", "data-testid": "theme", title: "Light, dark or as the system (t)", onclick: () => this.turn() });
     this.home = el("a", { href: "#", class: "brand", onclick: (event) => this.leave(event) }, "veracity");
     const asked = el("button", { type: "button", "data-testid": "help", "aria-label": "Help", title: "Keys and reading (?)", onclick: () => this.help() }, "?");
@@ -41,6 +43,7 @@ export class Header {
   render(state: State, index: RunIndex | null, run: string | null): void {
     const several = index !== null && index.runs.length > 1;
     keep(this.runs.node, { hidden: !several || run === null });
+    [this.known, this.now] = [index?.runs ?? [], run];
     if (index !== null && run !== null) this.runs.update(runOptions(index.runs), run);
     keep(this.title, { textContent: index?.runs.length === 1 ? index.runs[0].title : "" });
     this.home.classList.toggle("linked", several && run !== null);
@@ -51,6 +54,12 @@ export class Header {
   status(kind: "live" | "lost" | "note" | "failed" | "none", text: string, title = text): void {
     keep(this.line.dataset, { kind });
     keep(this.line, { textContent: text, title });
+  }
+
+  /** Shows another run; what is chosen stays as far as it fits there. */
+  private go(id: string): void {
+    const to = this.known.find((one) => one.id === id);
+    if (to !== undefined) this.store.set(carried(this.store.state, this.known.find((one) => one.id === this.now), to));
   }
 
   private leave(event: Event): void {

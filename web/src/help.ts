@@ -3,18 +3,28 @@ import { percent } from "./format";
 
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "step along the orbit; on a disk ← → turn the axis (at the identity there is none to turn), ↑ ↓ change the angle"],
+  [", .", "turn an input that is shifted and turned"],
   ["[ ]", "previous and next sample by rank, or of an audit's list"],
   ["1 – 9", "show or hide a model"],
   ["m", "next metric, or score of an audit"],
+  ["v", "next comparison, and none after the last one"],
+  ["a, b", "pin the place A or B of the orbit, to compare the two; once more at its own place lets it go"],
+  ["d", "where models differ most: the sample and the place, of the samples chosen"],
+  ["/", "on an orbit, type the number of a sample, then Enter; on the list of runs, search"],
+  ["g", "draw the orbits as small plots beside their points, or not"],
+  ["w", "mark the worst place of the orbit, or not"],
+  ["h", "hold this sample beside the next one, to compare the two"],
   ["c", "consensus instead of ground truth, and back"],
   ["i, Home", "back to the identity"],
+  ["Escape", "put a panel back that fills the window"],
   ["t", "light, dark or system theme"],
   ["?", "this help"],
 ];
 
 const POINTER: [string, string][] = [
   ["On an orbit", "press or drag: go to that place."],
-  ["On similar orbits", "click: choose a sample. Drag: draw a lasso. Wheel: zoom. Shift and drag: move. Double click: show all again."],
+  ["On similar orbits", "click: choose a sample. Drag: draw a lasso. Ctrl and wheel, or pinch: zoom. Shift and drag: move. Double click: show all again."],
+  ["On two scores", "click: choose a sample. Drag: draw a lasso around those that all panels of an audit should show."],
   ["On a cloud", "drag: move the camera. Double click: put it back."],
 ];
 

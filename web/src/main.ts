@@ -3,6 +3,7 @@ import "./style/orbit.css";
 import "./style/pages.css";
 import "./style/audit.css";
 import { App } from "./app";
+import { takeKeysInFrame } from "./framed";
 import { sentencePage } from "./page";
 import type { DataSource } from "./source";
 import { Embedded } from "./sources/embedded";
@@ -16,6 +17,7 @@ function source(): DataSource | null {
   return token ? new Server(token) : null;
 }
 
+takeKeysInFrame();
 const host = document.getElementById("app");
 const found = source();
 if (host !== null && found !== null) new App(host, found).start();

@@ -1,3 +1,4 @@
+import { el } from "./dom";
 import type { State } from "./state";
 import type { RunMeta } from "./types";
 
@@ -14,17 +15,7 @@ export interface Page {
 
 /** A page of one sentence. */
 export function sentencePage(id: string, title: string, ...sentences: (string | Node)[]): Page {
-  const node = document.createElement("div");
-  node.className = "sentence";
-  node.dataset.testid = id;
-  node.setAttribute("role", id === "error" ? "alert" : "status");
-  const heading = document.createElement("h1");
-  heading.textContent = title;
-  node.append(heading);
-  for (const sentence of sentences) {
-    const line = document.createElement("p");
-    line.append(sentence);
-    node.append(line);
-  }
+  const said = el("div", { role: id === "error" ? "alert" : "status" }, el("h1", {}, title), ...sentences.map((sentence) => el("p", {}, sentence)));
+  const node = el("main", { class: "sentence", "data-testid": id }, said);
   return { node, render: () => undefined, key: () => false, destroy: () => undefined };
 }

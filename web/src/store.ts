@@ -47,8 +47,12 @@ export class Store {
   private write(how: "push" | "replace"): void {
     const hash = toHash(this.current);
     if (hash === location.hash) return;
-    if (how === "push") history.pushState(null, "", hash);
-    else history.replaceState(null, "", hash);
+    try {
+      if (how === "push") history.pushState(null, "", hash);
+      else history.replaceState(null, "", hash);
+    } catch {
+      return; // a page within another one, as in a notebook, has no address of its own
+    }
   }
 
   private tell(): void {

@@ -1,6 +1,6 @@
 // What the interface's answers hold (docs: veracity.report.interactive.answers), and what the drawing modules share.
 
-export type Layout = "polar" | "heatmap" | "tiles" | "disk" | "line";
+export type Layout = "polar" | "heatmap" | "slices" | "tiles" | "disk" | "line";
 export type Task = "classification" | "detection" | "flow" | "regression";
 export type InputKind = "image" | "scene" | "pair" | "cloud" | "series" | "none";
 export type Reference = "truth" | "consensus";
@@ -18,6 +18,8 @@ export interface Axis {
 export interface MetricInfo {
   name: string;
   label: string;
+  /** What it is called where outputs are compared with the consensus. */
+  consensus_label?: string;
   unit: string;
   low: number | null;
   high: number | null;
@@ -85,6 +87,8 @@ export interface Meta {
   kind: "orbits";
   id: string;
   title: string;
+  /** Where the run lies: on the machine of the server, or in a file the name of its folder. */
+  folder: string;
   created: string | null;
   about: Record<string, unknown>;
   layout: Layout;
@@ -114,11 +118,17 @@ export interface Meta {
   gaps: GapRow[];
   agreement: AgreementRow[];
   notes: string[];
+  /** What the run says in words, over all of its samples. */
+  answer: string[];
+  /** The sample and the element that the page opens on. */
+  telling: { sample: number; element: number };
   state?: RunState | null;
   /** The level of the intervals, such as 0.95. */
   confidence?: number | null;
   /** In a file of some samples: which of the run's they are. */
   numbers?: number[] | null;
+  /** And of how many. */
+  of?: number;
 }
 
 export interface ScoreInfo {
@@ -127,6 +137,8 @@ export interface ScoreInfo {
   direction: string;
   low: number | null;
   high: number | null;
+  /** Whether it is one number of the whole data set, so that single samples have none. */
+  pooled: boolean;
   /** Which of self_agreement and random_control are on the same scale, so that they may stand beside it. */
   beside: string[];
 }
@@ -141,6 +153,10 @@ export interface AuditMeta {
   models: string[];
   explainers: string[];
   scores: ScoreInfo[];
+  /** The random control that is fair to each explainer. */
+  nulls: Record<string, string>;
+  /** The group of transforms that scores of symmetry ask about; "" without one. */
+  symmetry: string;
   samples: number;
   /** The level of the intervals, such as 0.95. */
   confidence: number;
@@ -154,6 +170,9 @@ export interface AuditMeta {
   failures: Record<string, Cell>[];
   notes: string[];
   state: RunState | null;
+  /** Whether any draw of a sample can be computed, and why not. */
+  live: boolean;
+  why: string | null;
 }
 
 /** A folder of another kind: its report and nothing else. */
@@ -192,17 +211,35 @@ export interface RunEntry {
   models?: string[];
   explainers?: string[];
   samples?: number;
+  /** Of orbits: what tells its inputs from others, and the plane of the axes of rotation. */
+  data?: string;
+  plane?: string | null;
   /** Of a study: the names of its runs. */
   parts?: string[];
   /** Of a damaged run: what is wrong, in a sentence. */
   why?: string;
 }
 
+/** What a finished run says: its verdict in words, and its main figure in few numbers; "" and null where it has none. */
+export interface Verdict {
+  verdict: string;
+  figure: SmallFigure | null;
+}
+
+/** Values with intervals by explainer, words of a card, or means along an orbit by model; `more` rows or curves are left out. */
+export type SmallFigure = { title: string; more: number } & (
+  | { kind: "intervals"; rows: { name: string; control: boolean; value: number; low: number | null; high: number | null }[] }
+  | { kind: "words"; questions: string[]; rows: { name: string; words: string[] }[] }
+  | { kind: "curves"; curves: { name: string; values: (number | null)[] }[] }
+);
+
 /** What moved from one run to another. */
 export interface Comparison {
   before: { id: string; title: string; path: string };
   after: { id: string; title: string; path: string };
   answer: string;
+  /** What the numbers of the rows are, and in which direction they are better; "" where the scores say it. */
+  numbers: string;
   rows: Record<string, Cell>[];
   lists: { title: string; lines: string[] }[];
   notes: string[];

@@ -5,11 +5,12 @@ Orbit evaluations are answered by `report.interactive.answers`; here are the num
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -17,22 +18,33 @@ from threading import RLock
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import AfterValidator
 
 from veracity import __version__, report
 from veracity.app.comparison import comparison
-from veracity.app.home import answer_in, facts, orbit_verdict, plain_text
+from veracity.app.figures import small_figure
+from veracity.app.forms import How
+from veracity.app.home import answer_in, facts, plain_text
 from veracity.app.links import key_of, report_path, with_links
 from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
-from veracity.core.errors import SpecError, StoreError
+from veracity.core.errors import InputError, SpecError, StoreError, unknown
+from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
+from veracity.engine.store.study import FINDINGS
 from veracity.orbits import OrbitResult
-from veracity.report.interactive import answers, cases
+from veracity.report.interactive import answers, cases, plane, selected
 from veracity.report.interactive.packed import encoded
+from veracity.report.interactive.thumbnails import INPUTS, check_samples, small_drawings
+from veracity.report.orbit_answer import orbit_answer
 from veracity.report.page import answer_of
+from veracity.report.reading import read
+from veracity.report.rows import explanation_scores
+from veracity.report.section import definition_of, score_words
 from veracity.report.wording import title_of
 from veracity.results import Result
+from veracity.results.selection import Numbers, Part, choices, read_part, select
+from veracity.results.series import null_of
 
 HELD = 8
 """How many audits' numbers are held at once."""
@@ -42,6 +54,10 @@ LARGE = 50_000
 """The page of an audit with more samples opens before its table is derived."""
 MANY = 4096
 """How many verdicts are held at once."""
+SELECTED = 4
+"""How many selections of samples of an audit are held at once."""
+PARTS = 16
+"""The most parts of a selection."""
 CHANGING = ("cells", "failed", "advice.json")
 """What changes while an audit goes on."""
 
@@ -63,6 +79,18 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         self.result, self.lock = Result(folder), RLock()
+        self.selected: dict[tuple[str, ...], Numbers] = {}
+
+    def select(self, picks: Sequence[str]) -> Numbers | None:
+        """The samples of a selection, given as texts of its parts; None without any part."""
+        key = tuple(picks)
+        if not key:
+            return None
+        if key not in self.selected:
+            self.selected[key] = select(self.result, *read_parts(key))
+            while len(self.selected) > SELECTED:
+                self.selected.pop(next(iter(self.selected)))
+        return self.selected[key]
 
 
 @lru_cache(maxsize=OPENED)
@@ -71,14 +99,28 @@ def opened(folder: Path, stamp: tuple[int, ...]) -> Opened:
     return Opened(folder)
 
 
+def read_parts(picks: Sequence[str]) -> list[Part]:
+    """The parts of a selection from their texts; raises if there are too many."""
+    if len(picks) > PARTS:
+        raise InputError(f"A selection has at most {PARTS} parts, not {len(picks)}.")
+    return [read_part(text) for text in picks]
+
+
 @contextmanager
 def reading(run: Run) -> Iterator[Result]:
     """An audit's measurements, for one request; raises if the run is no audit."""
+    with chosen_in(run, ()) as (result, _):
+        yield result
+
+
+@contextmanager
+def chosen_in(run: Run, picks: Sequence[str]) -> Iterator[tuple[Result, Numbers | None]]:
+    """An audit's measurements, for one request, and the samples of a selection."""
     if run.kind != "audit":
         raise SpecError(f"The run '{run.path}' has no samples of an audit: it is one of the kind '{run.kind}'.")
     found = opened(run.folder, stamp(run.folder, *CHANGING))
     with found.lock:
-        yield found.result
+        yield found.result, found.select(picks)
 
 
 def study(run: Run, runs: Runs) -> dict[str, Any]:
@@ -121,6 +163,18 @@ def verdict_of(run: Run) -> str:
     return audit_words(run.folder, now) if run.kind == "audit" else ""
 
 
+def figure_of(run: Run) -> dict[str, Any] | None:
+    """The main figure of a finished run in few numbers."""
+    state = run.progress()
+    return figure_in(run.folder, stamp(run.folder, *CHANGING, "orbits", FINDINGS)) if state is not None and state.settled else None
+
+
+@lru_cache(maxsize=MANY)
+def figure_in(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any] | None:
+    """The main figure of a folder, while its files stay as they are."""
+    return small_figure(folder, RunFolder(str(folder)).manifest(None))
+
+
 @lru_cache(maxsize=MANY)
 def audit_words(folder: Path, stamp: tuple[int, ...]) -> str:
     """The answer of an audit, while its cells stay as they are."""
@@ -128,10 +182,29 @@ def audit_words(folder: Path, stamp: tuple[int, ...]) -> str:
 
 
 @lru_cache(maxsize=MANY)
+def words_of_score(folder: Path, score: str, stamp: tuple[int, ...]) -> dict[str, Any]:
+    """What a score of an audit is, what it says, and which of its assumptions hold, while the audit's cells stay as they are."""
+    result = Result(folder)
+    if score not in result.manifest["scores"]:
+        raise unknown("score of this run", score, list(result.manifest["scores"]))
+    reading = read(result)
+    if score not in explanation_scores(reading.rows):
+        return {"definition": plain_text(definition_of(reading.score(score))), "settings": [], "answer": [], "assumptions": []}
+    found = score_words(reading, score)
+    answer = [plain_text(str(sentence)) for sentence in found.answer.sentences]
+    return {
+        "definition": plain_text(found.definition),
+        "settings": [plain_text(text) for text in found.settings],
+        "answer": answer,
+        "assumptions": [{"text": plain_text(text), "fails": fails} for text, fails in found.assumptions],
+    }
+
+
+@lru_cache(maxsize=MANY)
 def orbit_words(folder: Path, stamp: tuple[int, ...]) -> str:
     """The verdict on an orbit evaluation, while its records stay as they are."""
     view = OrbitResult(folder)
-    return orbit_verdict(view.table().to_dict("records")) if view.complete else ""
+    return plain_text(" ".join(orbit_answer(view))) if view.complete else ""
 
 
 @lru_cache(maxsize=HELD)
@@ -150,14 +223,17 @@ def outline(result: Result) -> dict[str, Any]:
         "kind": "audit",
         "models": models,
         "explainers": list(dict.fromkeys(one.explainer for one in result.series if one.explainer)),
+        "nulls": {one.explainer: null_of(one) for one in result.series if one.explainer and not one.control},
+        "symmetry": str(result.manifest.get("symmetry") or ""),
         "samples": result.manifest["data"]["samples"],
         "confidence": result.confidence,
-        "choices": {model: cases.choices(result, model) for model in models},
+        "choices": {model: choices(result, model) for model in models},
         "scores": [
             {
                 **score_entry(name, one.direction.value, in_map_units=result.in_map_units(name)),
                 "low": one.bounds[0],
                 "high": one.bounds[1],
+                "pooled": result.pools(name),
                 "beside": [] if result.in_map_units(name) else list(result.known_score(name).beside),
             }
             for name, one in scores.items()
@@ -197,6 +273,8 @@ def render_report(folder: Path, stamp: tuple[int, ...]) -> str:
 
 Name = Annotated[str, AfterValidator(unquote)]
 """The name of a run in a path, of which it is one part."""
+Picks = Annotated[list[str], Query(alias="pick", default_factory=list)]
+"""The parts of a selection of samples, as texts."""
 BINARY = "application/octet-stream"
 HEADERS = {"cache-control": "no-store"}
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; frame-ancestors 'self'"
@@ -220,7 +298,9 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
         if found.kind == "orbits":
             view = workspace.view(found)
             return as_json(workspace.meta(found) if view.complete else waiting(found, view))
-        return as_json(study(found, workspace.runs) if found.kind == STUDY else audit(found, whole))
+        if found.kind == STUDY:
+            return as_json(study(found, workspace.runs))
+        return as_json({**audit(found, whole), **workspace.draws(found)})
 
     @app.get("/api/runs/{name}/state")
     def state(name: Name) -> Response:
@@ -228,7 +308,15 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
 
     @app.get("/api/runs/{name}/verdict")
     def verdict(name: Name) -> Response:
-        return as_json({"verdict": verdict_of(workspace.run(name))})
+        found = workspace.run(name)
+        return as_json({"verdict": verdict_of(found), "figure": figure_of(found)})
+
+    @app.get("/api/runs/{name}/words")
+    def words(name: Name, score: str) -> Response:
+        found = workspace.run(name)
+        if found.kind != "audit":
+            raise SpecError(f"The run '{found.path}' has no scores of explanations: it is one of the kind '{found.kind}'.")
+        return as_json(words_of_score(found.folder, score, stamp(found.folder, *CHANGING)))
 
     @app.get("/api/runs/{name}/compare")
     def compare(name: Name, before: str) -> Response:
@@ -247,45 +335,105 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
         return as_bytes(answers.thumbnails(workspace.orbits(name)))
 
     @app.get("/api/runs/{name}/samples/{sample}")
-    def sample(name: Name, sample: int) -> Response:
-        return as_bytes(answers.sample(workspace.orbits(name), sample, frames=not workspace.live(workspace.run(name))))
+    def sample(name: Name, sample: int, frames: bool = False) -> Response:
+        moved = frames or not workspace.live(workspace.run(name))
+        return as_bytes(answers.sample(workspace.orbits(name), sample, frames=moved))
 
     @app.get("/api/runs/{name}/spread")
-    def spread(name: Name, model: str, score: str, explainer: str = "") -> Response:
-        with reading(workspace.run(name)) as result:
-            return as_json(cases.spread(result, model, explainer, score))
+    def spread(name: Name, picks: Picks, model: str, score: str, explainer: str = "") -> Response:
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_json(cases.spread(result, model, explainer, score, chosen))
 
     @app.get("/api/runs/{name}/spread.csv")
-    def spread_csv(name: Name, model: str, score: str, explainer: str = "") -> Response:
-        with reading(workspace.run(name)) as result:
-            text = cases.as_csv(result, model, explainer, score)
-        return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
+    def spread_csv(name: Name, picks: Picks, model: str, score: str, explainer: str = "") -> Response:
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_csv(cases.as_csv(result, model, explainer, score, chosen))
 
     @app.get("/api/runs/{name}/cases")
     def listing(
         name: Name,
+        picks: Picks,
         model: str,
         score: str,
         explainer: str = "",
         order: str = "worst",
+        by: str = "",
         only: str = "all",
         start: int = 0,
         count: int = 24,
         around: int | None = None,
     ) -> Response:
-        with reading(workspace.run(name)) as result:
-            found = cases.listing(result, model, explainer, score, order=order, only=only, start=start, count=count, around=around)
-            return as_json(found)
+        asked: dict[str, Any] = {"order": order, "by": by, "only": only, "start": start, "count": count, "around": around}
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_json(cases.listing(result, model, explainer, score, chosen=chosen, **asked))
 
     @app.get("/api/runs/{name}/cases/{sample}")
-    def case(name: Name, sample: int, model: str, score: str) -> Response:
+    def case(name: Name, picks: Picks, sample: int, model: str, score: str) -> Response:
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_json(cases.case(result, model, score, sample, chosen))
+
+    @app.get("/api/runs/{name}/plane")
+    def scatter(name: Name, picks: Picks, model: str, x: str, y: str, explainer: str = "") -> Response:
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_json(plane.points(result, model, explainer, x, y, chosen))
+
+    @app.get("/api/runs/{name}/selection")
+    def selection(name: Name, picks: Picks) -> Response:
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_json(selected.about(result, read_parts(picks), every(result, chosen)))
+
+    @app.get("/api/runs/{name}/selection/values")
+    def selection_values(name: Name, picks: Picks, model: str, score: str) -> Response:
+        run, found = workspace.run(name), []
+        with reading(run) as result:
+            explainers = [one.explainer for one in result.series if (one.model, one.score) == (model, score)]
+        for explainer in explainers:  # others may ask in between
+            with chosen_in(run, picks) as (result, chosen):
+                found.append(selected.value(result, model, explainer, score, every(result, chosen)))
+        return as_json(found)
+
+    @app.get("/api/runs/{name}/selection.csv")
+    def selection_csv(name: Name, picks: Picks, model: str, explainer: str = "") -> Response:
+        with chosen_in(workspace.run(name), picks) as (result, chosen):
+            return as_csv(selected.as_csv(result, model, explainer, every(result, chosen)))
+
+    @app.get("/api/runs/{name}/small")
+    def small(name: Name, sample: Annotated[list[int], Query()], model: str, explainer: str = "", kind: str = "inputs") -> Response:
         with reading(workspace.run(name)) as result:
-            return as_json(cases.case(result, model, score, sample))
+            return as_json(small_drawings(result, model, explainer, sample, kind))
+
+    @app.get("/api/runs/{name}/small/inputs")
+    async def small_inputs(name: Name, sample: Annotated[list[int], Query()], model: str) -> Response:
+        def work() -> bytes:
+            run = workspace.run(name)
+            with reading(run) as result:
+                check_samples(result, sample)
+            given = workspace.inputs(run, model, sample)
+            with reading(run) as result:
+                return encoded(small_drawings(result, model, "", sample, INPUTS, given))
+
+        return Response(await workspace.inference.run(work), headers=HEADERS, media_type="application/json")
 
     @app.get("/api/runs/{name}/cases/{sample}/explanation")
     def explanation(name: Name, sample: int, model: str, score: str, explainer: str) -> Response:
         with reading(workspace.run(name)) as result:
             return as_json(cases.explanation(result, model, explainer, score, sample))
+
+    @app.post("/api/runs/{name}/inputs")
+    async def give(
+        request: Request,
+        name: Name,
+        size: str = "refuse",
+        invert: bool = False,
+        pixels: str = "",
+        mean: str = "",
+        std: str = "",
+        label: int | None = None,
+    ) -> Response:
+        found = await asyncio.to_thread(workspace.audited, name)
+        data = await workspace.uploads.receive(request)
+        how = How(size=size, invert=invert, pixels=pixels, mean=mean, std=std, label=label)
+        return as_json({"input": workspace.uploads.hold(found.folder, data, how)})
 
     @app.get("/api/runs/{name}/report")
     def report(name: Name) -> Response:
@@ -305,6 +453,16 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
 def as_json(value: object) -> Response:
     """An answer as JSON; numbers that are not finite are null."""
     return Response(encoded(value), headers=HEADERS, media_type="application/json")
+
+
+def every(result: Result, chosen: Numbers | None) -> Numbers:
+    """The chosen samples; all of them if there is no selection."""
+    return select(result) if chosen is None else chosen
+
+
+def as_csv(text: str) -> Response:
+    """An answer as CSV."""
+    return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
 
 
 def as_bytes(data: bytes) -> Response:

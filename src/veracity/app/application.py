@@ -24,6 +24,8 @@ from veracity.app.guard import LOCAL, Guard
 from veracity.app.live import add_socket
 from veracity.app.runs import Workspace
 from veracity.app.sentences import as_sentence
+from veracity.app.turns import Turns
+from veracity.app.uploads import Refused
 from veracity.core.errors import StoreError, VeracityError
 from veracity.report.interactive.offline import bundled
 
@@ -54,7 +56,7 @@ def create(workspace: Workspace, token: str, hosts: frozenset[str] = LOCAL) -> A
         app.add_api_route(path, file_route(name, media_type), methods=["GET"])
     add_answers(app, workspace, token)
     add_socket(app, workspace)
-    return Guard(app=by_segments(app), token=token, hosts=hosts)
+    return Guard(app=Turns(by_segments(app)), token=token, hosts=hosts)
 
 
 def by_segments(app: ASGIApp) -> ASGIApp:
@@ -81,10 +83,13 @@ def file_route(name: str, media_type: str) -> Callable[[Request], Response]:
 
 async def error_response(request: Request, error: Exception) -> Response:
     """An error as one sentence: our own errors in their words, 404 for what there is not and 409 for what cannot be read."""
-    if isinstance(error, VeracityError):
+    if isinstance(error, Refused):
+        status, text = error.status, str(error)
+    elif isinstance(error, VeracityError):
         status, text = 409 if isinstance(error, StoreError) else 404, str(error)
     elif isinstance(error, HTTPException):
-        status, text = error.status_code, NOTHING if error.status_code == 404 else "Only GET is answered here."
+        allowed = (error.headers or {}).get("Allow", "GET")
+        status, text = error.status_code, NOTHING if error.status_code == 404 else f"Only {allowed} is answered here."
     elif isinstance(error, RequestValidationError):
         names = ", ".join(str(part["loc"][-1]) for part in error.errors())
         status, text = 422, f"The address is incomplete, or a part of it has the wrong form: check {names}."
@@ -97,6 +102,8 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 PATIENCE = 10.0
 """Seconds for which a connection may wait for its client."""
+STEP = 1 << 20
+"""Bytes that a client must send in that time while it sends a large request."""
 INTERVAL = 0.5
 """Seconds between two looks at a connection."""
 CONNECTIONS = 256
@@ -107,6 +114,7 @@ class TimedConnection(H11Protocol):
     """A connection that is closed once its client has kept it waiting for too long."""
 
     since = 0.0
+    received = 0
     _seen: tuple[object, ...] = ()
     _timer: asyncio.TimerHandle | None = None
 
@@ -118,6 +126,11 @@ class TimedConnection(H11Protocol):
         if len(self.connections) > CONNECTIONS and waiting:
             min(waiting, key=lambda one: one.since).transport.abort()
         self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what arrives: a large upload moves."""
+        self.received += len(data)
+        super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Watch no longer."""
@@ -139,10 +152,13 @@ class TimedConnection(H11Protocol):
         return not answering or self.cycle.more_body or self.flow.write_paused
 
     def _watch(self) -> None:
-        """Cut the connection if nothing has moved for too long; a connection that became a socket is watched by its pings."""
+        """Cut the connection if nothing has moved for too long; a connection that became a socket is watched by its pings.
+
+        Of what arrives, whole steps count, so that nobody keeps a connection by a byte now and then.
+        """
         if self.transport.is_closing() or self.transport.get_protocol() is not self:
             return
-        seen = (self.cycle, self.waits, self.transport.get_write_buffer_size())
+        seen = (self.cycle, self.waits, self.transport.get_write_buffer_size(), self.received // STEP)
         if not self.waits or seen != self._seen:
             self._seen, self.since = seen, self.loop.time()
         if self.loop.time() - self.since > PATIENCE:
@@ -163,5 +179,6 @@ class GracefulServer(Server):
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         for server in self.servers:
             server.close()
+        self.workspace.inference.close()
         await self.workspace.dismiss()
         await super().shutdown(sockets)

@@ -10,11 +10,10 @@ from typing import Any
 
 from veracity.app.runs import Run, stamp
 from veracity.cards.changes import Change
-from veracity.cards.plan import listed
 from veracity.cards.result import Card
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
-from veracity.core.wording import count
+from veracity.core.wording import count, joined
 from veracity.engine.store.manifest import Kind
 from veracity.report.wording import title_of
 from veracity.results import Result, compared, differences_in_making
@@ -27,6 +26,7 @@ HELD = 8
 CHANGING = ("cells", "failed", "card.json", "findings.json")
 """What changes while an audit or a card goes on."""
 SAME = "the same on every sample"
+SHARES = "Numbers are shares of the way from the reference to the ideal: higher is better, also for deletion."
 STATES = {
     "pending": "not measured yet",
     "too few": "too few samples",
@@ -49,7 +49,7 @@ def comparison(before: Run, after: Run) -> dict[str, Any]:
         raise SpecError(f"'{before.path}' and '{after.path}' are not two audits or two cards: only those are compared.")
     named = {name: {"id": run.id, "title": run.title, "path": run.path} for name, run in (("before", before), ("after", after))}
     open_runs = [run.path for run in (before, after) if (state := run.progress()) is not None and not state.settled]
-    notes = [f"Not finished yet: {listed(open_runs)}."] if open_runs else []
+    notes = [f"Not finished yet: {joined(open_runs)}."] if open_runs else []
     stamps = [stamp(run.folder, *CHANGING) for run in (before, after)]
     with ONE_AT_A_TIME:
         found = compared_folders(kinds == {Kind.CARD}, str(before.folder), stamps[0], str(after.folder), stamps[1])
@@ -76,9 +76,9 @@ def audits(first: Result, second: Result) -> dict[str, Any]:
     ]
     notes = differences_in_making(first, second)
     notes += (
-        [f"These explainers have other settings now, so that more than the model may have changed: {listed(changed)}."] if changed else []
+        [f"These explainers have other settings now, so that more than the model may have changed: {joined(changed)}."] if changed else []
     )
-    return {"answer": audit_answer(rows, whole), "rows": rows, "lists": [], "notes": notes}
+    return {"answer": audit_answer(rows, whole), "numbers": "", "rows": rows, "lists": [], "notes": notes}
 
 
 def changed_explainers(first: Result, second: Result) -> list[str]:
@@ -139,13 +139,22 @@ def cards(first: Card, second: Card) -> dict[str, Any]:
     """What changed from one card to another."""
     found = second.changes_since(first)
     rows = [card_row(second.record.model, one) for one in found.rows if math.isfinite(one.before) or math.isfinite(one.after)]
-    titles = {"worse": "Got worse beyond chance", "better": "Got better beyond chance", "word": "Another word, but no such difference"}
+    titles = {
+        "worse": "Got worse beyond chance",
+        "better": "Got better beyond chance",
+        "word": "Another word now, but no clear change in the numbers",
+    }
     lines = {name: found.lines(name) for name in titles}
     worse, better = len(lines["worse"]), len(lines["better"])
     told = f"Of {count(len(found.words()), 'answer')} that both cards have, {worse} got worse and {better} got better beyond chance."
+    told += (
+        " An answer is the word that an explainer gets for a question. The table has one row for each score behind an answer."
+        if rows
+        else ""
+    )
     told += sure(min(first.record.confidence, second.record.confidence)) if worse or better else ""
     lists = [{"title": titles[name], "lines": said} for name, said in lines.items() if said]
-    return {"answer": told, "rows": rows, "lists": lists, "notes": [*found.notes()]}
+    return {"answer": told, "numbers": SHARES if rows else "", "rows": rows, "lists": lists, "notes": [*found.notes()]}
 
 
 def card_row(model: str, one: Change) -> dict[str, Any]:

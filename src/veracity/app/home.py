@@ -6,12 +6,11 @@ import html
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from veracity.core.wording import number
 from veracity.engine.store.folder import CELLS
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Progress
@@ -25,21 +24,22 @@ LONGEST = 600
 """The longest verdict, in characters."""
 ANSWER = re.compile(r'<div class="answer">(.*?)</div>', re.DOTALL)
 BLOCK, TAG = re.compile(r"</?(?:p|li|div|br|h[1-6])\b[^>]*>"), re.compile(r"<[^>]*>")
-AS_IT_IS = "as it is"
-"""The label of the identity."""
-NAMED = 3
-"""How many models a verdict names."""
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What was measured, by a run's manifest: kind in words, models, explainers without controls, samples, parts of a study."""
+    """What was measured, by a run's manifest: kind in words, models, explainers without controls, samples, parts of a study.
+
+    Of orbits also the fingerprint of the inputs, and the plane of the axes of rotation: runs of the same inputs share what is chosen.
+    """
     if not manifest:
         return {}
     kind = Kind(manifest["kind"])
     if kind.study:
         return {"words": kind.words, "parts": list(manifest["parts"])}
     explainers = manifest["explainers"] if kind is Kind.ORBITS else [cell["explainer"] for cell in manifest["cells"] if not cell["control"]]
+    moved = {"data": manifest["data"]["fingerprint"], "plane": manifest["orbit"]["plane"]} if kind is Kind.ORBITS else {}
     return {
+        **moved,
         "words": kind.words,
         "models": list(manifest["models"]),
         "explainers": list(dict.fromkeys(filter(None, explainers))),
@@ -85,24 +85,3 @@ def plain_text(markup: str) -> str:
     """
     text = " ".join(html.unescape(TAG.sub("", BLOCK.sub(" ", markup))).split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST].rsplit(' ', 1)[0]} …"
-
-
-def orbit_verdict(rows: Sequence[Mapping[Any, Any]]) -> str:
-    """What the first metric of an orbit evaluation says, by the rows of its table.
-
-    >>> row = {"metric": "accuracy", "reference": "truth", "value": 0.75, "worst": 0.5, "worst_at": "45°"}
-    >>> orbit_verdict([{"model": "net", **row}])
-    'Mean accuracy along the orbit: net 0.750 (at worst 0.500, at 45°).'
-    """
-    if not rows:
-        return ""
-    first = [row for row in rows if row["metric"] == rows[0]["metric"] and row["reference"] == rows[0]["reference"]]
-    said = [f"{row['model']} {number(row['value'])}{worst_words(row)}" for row in first]
-    more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
-    return f"Mean {rows[0]['metric']} along the orbit: {'; '.join(said[:NAMED])}{more}."
-
-
-def worst_words(row: Mapping[Any, Any]) -> str:
-    """Where along the orbit a model does worst, in brackets; "" if it does equally well everywhere."""
-    place = row["worst_at"]
-    return f" (at worst {number(row['worst'])}, {'' if place == AS_IT_IS else 'at '}{place})" if place else ""

@@ -1,25 +1,33 @@
-"""The runs that a server shows: the folders of a directory by their paths below it. Orbit evaluations are read, and their models made,
+"""The runs that a server shows: the folders of a directory by their paths below it. The models of orbit evaluations and audits are made
 on the first question about them. A name from a client is only ever compared with those of the folders there are, never made a path.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
+import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.websockets import WebSocket
 
+from veracity.app.draws import LiveDraws
 from veracity.app.home import facts, seconds_left
-from veracity.app.live import Answer, Answerer, Inference
+from veracity.app.live import Answer, Answerer, Inference, InputQuestion, Reading, Steps, WorstQuestion, audit_question, orbit_question
+from veracity.app.uploads import LARGEST, Uploads
+from veracity.audit import Audit
+from veracity.cards.checks import MAPS
 from veracity.core.errors import SpecError, StoreError, VeracityError, error_text
 from veracity.core.registry import RECIPES
 from veracity.engine.store import RunFolder
@@ -32,6 +40,7 @@ from veracity.engine.store.state import Progress, Stage
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
 from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
+from veracity.results import Result
 
 REPORTS = ("report.html", "card.html")
 """A run's own page, by the names that it can have."""
@@ -60,13 +69,21 @@ class Run:
 
     def entry(self) -> dict[str, Any]:
         """The run as the index lists it; of a damaged one, `why` is a sentence on what is wrong."""
-        about = {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path, **facts(self.about)}
+        named = {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path}
+        about = {**self.measured(), **facts(self.about), **named}
         try:
             state = self.progress()
             left = None if state is None else seconds_left(self.folder, state)
             return {**about, "state": state and state.plain(), "left": left, **({"why": self.why} if self.why else {})}
         except (VeracityError, OSError) as error:
             return {**about, "kind": DAMAGED, "state": None, "left": None, "why": printable(str(error))}
+
+    def measured(self) -> dict[str, Any]:
+        """The models, explainers and samples of a card, which its first part knows; nothing of other runs, or before that part begins."""
+        with suppress(VeracityError, OSError):
+            found = facts(RunFolder(str(self.folder / MAPS)).manifest()) if self.kind == STUDY and self.about["kind"] == Kind.CARD else {}
+            return {key: found[key] for key in ("models", "explainers", "samples") if key in found}
+        return {}
 
     def state(self) -> dict[str, Any] | None:
         """Where the run stands by now, as the interface shows it; None for a damaged one."""
@@ -184,6 +201,26 @@ class Runs:
         return str(printable(self._own if path == "." else path))
 
 
+def search(live: Live, asked: WorstQuestion) -> Steps:
+    """The worst place of an orbit by model, step by step."""
+    search = live.search(asked.sample, asked.worst, asked.reference)
+    while True:
+        try:
+            next(search)
+        except StopIteration as ended:
+            yield {"worst": {name: asdict(one) for name, one in ended.value.items()}}, {}
+            return
+        yield None
+
+
+def by_model(live: Live, sample: int, at: tuple[float, ...], explainer: str | None) -> Steps:
+    """What the models give at one place, those that take long one after the other."""
+    parts = live.parts(explainer)
+    for place, models in enumerate(parts):
+        header, arrays = answers.live(live.answer(sample, at, explainer, models))
+        yield {**header, "last": place == len(parts) - 1}, arrays
+
+
 def escaped(path: str) -> str:
     """A path as text that any client can send back: what cannot be printed is written as in an address, and so is the percent sign.
 
@@ -227,18 +264,38 @@ GOING_AWAY = 1001
 """The code with which a socket is closed when the server ends."""
 ENDING = "The server is shutting down."
 ALONE = "This run has no live models: it was not made by a recipe, and no evaluation was given."
+CHANGING = ("cells", "failed")
+"""What changes while an audit goes on."""
+
+
+def no_draws(folder: Path) -> str:
+    """What to type to see more of an audit than its folder holds."""
+    place = os.path.abspath(folder)
+    return (
+        f"To see draws, steps and inputs beyond the stored ones, start the server with the models at hand: 'veracity app "
+        f"{shlex.quote(place)} --audit FILE' with the audit file of this run, or veracity.app.serve(audit, {json.dumps(place)}) in Python."
+    )
+
+
+Find = Callable[[Path], Callable[[], Audit] | None]
+"""From the folder of an audit to what makes the audit again; None if it is not at hand."""
 
 
 class Workspace:
-    """The runs of a directory; `evaluation` is what one of them was made by, where it is at hand."""
+    """The runs of a directory.
 
-    def __init__(self, runs: Runs, evaluation: OrbitEvaluation | None = None) -> None:
+    `evaluation` is what made the run that lies in the directory itself, where it is at hand; `find` finds the audits behind other runs.
+    """
+
+    def __init__(self, runs: Runs, evaluation: OrbitEvaluation | Audit | None = None, find: Find | None = None) -> None:
         self.runs, self.inference = runs, Inference()
         self.sockets: set[WebSocket] = set()
-        self._evaluation = evaluation
+        self.uploads = Uploads()
+        self._evaluation, self._find = evaluation, find
         self._results = lru_cache(maxsize=HELD)(lambda folder, stamp: OrbitResult(folder))
         self._metas = lru_cache(maxsize=HELD)(answers.meta)
-        self._models: dict[Path, tuple[tuple[int, ...], Live]] = {}
+        self._audits = lru_cache(maxsize=1)(lambda folder, stamp: Result(folder))
+        self._models: dict[Path, tuple[tuple[int, ...], Live | LiveDraws]] = {}
         self._errors: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def run(self, name: str) -> Run:
@@ -264,38 +321,97 @@ class Workspace:
     def meta(self, run: Run) -> dict[str, Any]:
         """What the page needs first of an orbit evaluation; its tables are made once."""
         found, live = self._metas(self.view(run), run.id), self.live(run)
-        return {**found, "state": run.state(), "title": run.title, "live": live, "why": None if live else self._error(run) or ALONE}
+        told = {"state": run.state(), "title": run.title, "folder": os.path.abspath(run.folder)}
+        return {**found, **told, "live": live, "why": None if live else self._error(run) or ALONE}
 
     def live(self, run: Run) -> bool:
         """Whether a run's models can be asked, as far as is known before they are."""
-        return self._error(run) is None and (self._given(run) or self._recipe(run) is not None)
+        if self._error(run) is not None:
+            return False
+        return self._maker(run) is not None if run.kind == "audit" else self._given(run) or self._recipe(run) is not None
 
-    def answerer(self, name: str) -> Answerer:
-        """The function that answers questions about a run; its models are made when the first question comes."""
-        self.orbits(name)
+    def draws(self, run: Run) -> dict[str, Any]:
+        """Whether draws of an audit can be computed live, and why not."""
+        live = self.live(run)
+        return {"live": live, "why": None if live else self._error(run) or no_draws(run.folder)}
+
+    def answerer(self, name: str) -> tuple[Answerer, Reading]:
+        """What answers questions about a run, and what reads them; its models are made when the first question comes."""
         run = self.run(name)
+        if run.kind == "audit":
+            return partial(self._asked, self.audited(name)), audit_question
+        if not self.orbits(name).complete:
+            raise SpecError("This run goes on: its models can be asked once all of it is measured.")
         if not self.live(run):
             raise SpecError(self._error(run) or ALONE)
 
-        def answer(sample: int, at: Sequence[float], explainer: str | None) -> Answer:
-            return answers.live(self._live(run).answer(sample, at, explainer))
+        def answer(asked: WorstQuestion | int, *place: Any) -> Answer | Steps:
+            live = self._live(run)
+            if not isinstance(live, Live):
+                raise SpecError(ALONE)
+            if isinstance(asked, WorstQuestion):
+                return search(live, asked)
+            return by_model(live, asked, *place)
 
-        return answer
+        return answer, orbit_question
+
+    def audited(self, name: str) -> Run:
+        """The audit of this name, whose models are at hand."""
+        run = self.run(name)
+        if run.kind != "audit":
+            raise SpecError(f"The run '{run.path}' takes no input of your own: it is one of the kind '{run.kind}', not an audit.")
+        if not self.live(run):
+            raise SpecError(self._error(run) or no_draws(run.folder))
+        return run
+
+    def _asked(self, run: Run, *parts: Any) -> Answer:
+        """The answer to a question about an audit; for the thread of the models alone."""
+        return self._own(run, parts[0]) if isinstance(parts[0], InputQuestion) else self._draw(run, *parts)
+
+    def _own(self, run: Run, asked: InputQuestion) -> Answer:
+        """What can be sent, or what the models say of an input that was sent."""
+        self.run(run.id)  # which may have been deleted since the socket was opened
+        live = self._live(run)
+        if not isinstance(live, LiveDraws):
+            raise SpecError(no_draws(run.folder))
+        if not asked.input:
+            return {**live.own.about(), "largest": LARGEST}, {}
+        given = self.uploads.get(asked.input, run.folder).read(live.own.form)
+        result = self._audits(run.folder, stamp(run.folder, *CHANGING))
+        return live.own.answer(result, given, asked.model, asked.explainer, asked.score), {}
+
+    def _draw(self, run: Run, sample: int, draw: int, model: str, explainer: str, score: str) -> Answer:
+        """One draw of a sample of an audit; for the thread of the models alone."""
+        live = self._live(run)
+        if not isinstance(live, LiveDraws):
+            raise SpecError(no_draws(run.folder))
+        result = self._audits(run.folder, stamp(run.folder, *CHANGING))
+        return live.answer(result, sample, draw, model, explainer, score), {}
+
+    def inputs(self, run: Run, model: str, samples: Sequence[int]) -> dict[int, NDArray[np.float64]]:
+        """The inputs of some samples of an audit; for the thread of the models alone."""
+        if run.kind != "audit" or not self.live(run):
+            raise SpecError(self._error(run) or no_draws(run.folder))
+        live = self._live(run)
+        if not isinstance(live, LiveDraws):
+            raise SpecError(no_draws(run.folder))
+        return live.inputs(self._audits(run.folder, stamp(run.folder, *CHANGING)), model, samples)
 
     async def dismiss(self) -> None:
         """Tell every client of a socket that the server goes away."""
         await asyncio.gather(*(socket.close(GOING_AWAY, ENDING) for socket in list(self.sockets)), return_exceptions=True)
 
-    def _live(self, run: Run) -> Live:
+    def _live(self, run: Run) -> Live | LiveDraws:
         """A run's models, made once for every manifest; for the thread of the models alone."""
         now = stamp(run.folder, MODELS)
         known, live = self._models.get(run.folder, (None, None))
         if live is None or known != now:
             self._models.pop(run.folder, None)
             try:
-                live = Live(self._assemble(run), run.folder)
+                live = self._make(run)
             except Exception as error:
-                self._errors[run.folder] = (now, f"The models of this run could not be made again: {error_text(error)}")
+                if run.kind != "audit":  # its file may be repaired meanwhile
+                    self._errors[run.folder] = (now, f"The models of this run could not be made again: {error_text(error)}")
                 raise
             self._models[run.folder] = (now, live)
             while len(self._models) > HELD:
@@ -307,9 +423,24 @@ class Workspace:
         known, why = self._errors.get(run.folder, (None, None))
         return why if known == stamp(run.folder, MODELS) else None
 
+    def _make(self, run: Run) -> Live | LiveDraws:
+        """A run's models with its folder."""
+        if run.kind != "audit":
+            return Live(self._assemble(run), run.folder)
+        if (make := self._maker(run)) is None:
+            raise SpecError(no_draws(run.folder))
+        return LiveDraws(make(), run.folder)
+
+    def _maker(self, run: Run) -> Callable[[], Audit] | None:
+        """What makes the audit behind a run: it was given, or is found; None if it is not at hand."""
+        given = self._evaluation
+        if isinstance(given, Audit) and run.folder == self.runs.directory:
+            return lambda: given
+        return None if self._find is None else self._find(run.folder)
+
     def _given(self, run: Run) -> bool:
         """Whether the evaluation that was given is this run's."""
-        return self._evaluation is not None and run.folder == self.runs.directory
+        return isinstance(self._evaluation, OrbitEvaluation) and run.folder == self.runs.directory
 
     def _recipe(self, run: Run) -> tuple[str, Scale] | None:
         """The recipe and scale that made a run, where its manifest names a known one of orbits."""
@@ -320,7 +451,7 @@ class Workspace:
 
     def _assemble(self, run: Run) -> OrbitEvaluation:
         """The evaluation that made a run: given, or put together by its recipe."""
-        if self._evaluation is not None and self._given(run):
+        if isinstance(self._evaluation, OrbitEvaluation) and self._given(run):
             return self._evaluation
         if (recipe := self._recipe(run)) is None:
             raise SpecError(ALONE)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -17,11 +19,17 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from veracity.app.address import keep, kept, new_token, token_in
-from veracity.core.errors import InputError, missing_extra, warn
+from veracity.core.errors import InputError, StoreError, missing_extra, warn
+from veracity.engine.store.folder import OURS, RUN
+from veracity.engine.store.manifest import MANIFEST
+from veracity.engine.store.search import run_folders
 
 if TYPE_CHECKING:
     from uvicorn import Server
 
+    from veracity.app.application import GracefulServer
+    from veracity.app.runs import Find
+    from veracity.audit import Audit
     from veracity.orbits import OrbitEvaluation
 
 LARGEST = 64 * 1024
@@ -37,12 +45,14 @@ KEEP_ALIVE = 5
 """Seconds for which a connection stays open between two requests."""
 GRACE = 0.3
 """Seconds that answers in progress get when the server shuts down."""
+ENDING = 1.0
+"""Seconds that a model gets to break off its answer before we say that it takes longer."""
 ENOUGH = 0.7
 """Seconds after which a server that does not shut down is left behind."""
 
 
 def serve(
-    evaluation: OrbitEvaluation,
+    evaluation: OrbitEvaluation | Audit,
     folder: str | Path,
     *,
     port: int | None = None,
@@ -51,33 +61,66 @@ def serve(
     open_browser: bool = True,
     announce: Callable[[str], object] | None = None,
 ) -> None:
-    """Measure what a folder does not hold yet of an orbit evaluation, then open the interface with its models live.
+    """Measure what a folder does not hold yet of an orbit evaluation or an audit, then open the interface with its models live.
 
     It ends when the process is interrupted. `announce` gets the address, which is printed by default. Without a port it is that of last
     time; 0 means a free one. The token is that of last time too, or the one in `token_file`.
     """
+    check_own_folder(folder)
     evaluation.run(folder)
-    show(folder, evaluation=evaluation, port=port, host=host, token_file=token_file, open_browser=open_browser, announce=announce)
+    at, token = usual_address(folder, port=port, host=host, token_file=token_file)
+    server, listening, address = make_server(folder, evaluation=evaluation, port=at, host=host, token=token)
+    told_and_served(server, listening, address, open_browser, announce)
+    if not server.workspace.inference.idle(ENDING):
+        warn("A model is still computing an answer, and Python ends after it. Press Ctrl+C again to end it now.")
+
+
+def check_own_folder(folder: str | Path) -> None:
+    """Raise if a folder holds runs and is none itself; whatever else it may hold, the run says."""
+    place = Path(folder)
+    if "://" in str(folder) or not place.is_dir() or any(os.path.lexists(place / name) for name in (MANIFEST, RUN)):
+        return
+    inside = sorted(one for one in run_folders(place, lambda found: False) if one.relative_to(place).parts[0] not in OURS)
+    if inside:
+        raise StoreError(f"{place} holds runs and is none itself: pass the run's own folder, such as {inside[0]}.")
 
 
 def show(
     folder: str | Path,
     *,
-    evaluation: OrbitEvaluation | None = None,
+    evaluation: OrbitEvaluation | Audit | None = None,
+    find: Find | None = None,
     port: int | None = None,
     host: str = "127.0.0.1",
     token_file: str | Path | None = None,
     open_browser: bool = True,
     announce: Callable[[str], object] | None = None,
 ) -> bool:
-    """Open the interface of a run folder, or of a folder that holds several, until the process is interrupted; whether it was."""
+    """Open the interface of a run folder, or of a folder that holds several, until the process is interrupted; whether it was.
+
+    `evaluation` made the run in this folder; `find` finds the audits behind runs, so that any draw of a sample can be computed.
+    """
     at, token = usual_address(folder, port=port, host=host, token_file=token_file)
-    server, listening, address = make_server(folder, evaluation=evaluation, port=at, host=host, token=token)
-    (announce or announce_address)(address)
-    if open_browser:
-        Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    server, listening, address = make_server(folder, evaluation=evaluation, find=find, port=at, host=host, token=token)
+    return told_and_served(server, listening, address, open_browser, announce)
+
+
+def told_and_served(
+    server: GracefulServer, listening: socket.socket, address: str, open_browser: bool, announce: Callable[[str], object] | None
+) -> bool:
+    """Say where a server is and let it serve until the process is interrupted; whether it was."""
+    accept_interrupts()
     with closing(listening):
+        (announce or announce_address)(address)
+        if open_browser:
+            Thread(target=webbrowser.open, args=[address], daemon=True).start()
         return stay(server, listening)
+
+
+def accept_interrupts() -> None:
+    """Let Ctrl+C end the server even where SIGINT is ignored, as a shell starts the background jobs of a script."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def usual_address(folder: str | Path, *, port: int | None, host: str, token_file: str | Path | None) -> tuple[int, str]:
@@ -128,8 +171,14 @@ def stay(server: Server, listening: socket.socket) -> bool:
 
 
 def make_server(
-    folder: str | Path, *, evaluation: OrbitEvaluation | None = None, port: int = 0, host: str = "127.0.0.1", token: str | None = None
-) -> tuple[Server, socket.socket, str]:
+    folder: str | Path,
+    *,
+    evaluation: OrbitEvaluation | Audit | None = None,
+    find: Find | None = None,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+) -> tuple[GracefulServer, socket.socket, str]:
     """A server that has not started yet, the socket that it listens on, and the address to open."""
     try:
         import fastapi
@@ -143,7 +192,7 @@ def make_server(
     from veracity.app.runs import Runs, Workspace
 
     secret = token or new_token()
-    workspace = Workspace(Runs(folder), evaluation)
+    workspace = Workspace(Runs(folder), evaluation, find)
     listening = listen_at(host, port)
     settings: dict[str, Any] = {
         "log_level": "warning",

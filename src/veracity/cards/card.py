@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,20 @@ from veracity.cards.case import cases_of, print_of, save_cases
 from veracity.cards.checks import MAPS, SCAN, SEARCH, TRAINING
 from veracity.cards.collect import collect
 from veracity.cards.new_case import CasePlan
-from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, listed, on_rows, plan, seconds_of
+from veracity.cards.plan import AUTO, NOISE, RADIUS, Plan, on_rows, plan, seconds_of
 from veracity.cards.racing import Race, looks
 from veracity.cards.reading import Reading
 from veracity.cards.remedies import remedies
 from veracity.cards.result import Card
 from veracity.cards.runs import Runs
 from veracity.cards.trust import meta_verdicts
-from veracity.core.errors import InputError, Note, SpecError, VeracityError
+from veracity.core.errors import InputError, Note, SpecError, VeracityError, unknown
 from veracity.core.graphs import EdgeInputs, GraphInputs, NodeInputs
 from veracity.core.inputs import Inputs, TokenInputs
 from veracity.core.settings import Count, check_fields, short_repr
 from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
+from veracity.core.wording import joined
 from veracity.engine.admission import admit, first_pass
 from veracity.engine.executors import Executor
 from veracity.engine.resolve import as_outputs
@@ -174,7 +175,7 @@ class CardStudy:
         with suppress(VeracityError, ValueError):
             before = Card.read(store, store.manifest(Kind.CARD)).record
             if names := list(dict.fromkeys(spoken(one.by) for one in before.groups)):
-                return [f"The card before this one had subgroups by {listed(names)}. It was made again without by=..., so they are gone."]
+                return [f"The card before this one had subgroups by {joined(names)}. It was made again without by=..., so they are gone."]
         return []
 
     def about(self, chosen: Plan, maps: Result, samples: int) -> dict[str, Any]:
@@ -252,6 +253,9 @@ def card(
     """
     if own := [key for key in ("scores", "models") if key in settings]:
         raise SpecError(f"A card chooses its own {own[0]}: leave {own[0]}=... out, or measure them with veracity.Audit.")
+    known = [one.name for one in fields(Audit) if one.init and one.name not in ("scores", "models")]
+    if odd := [key for key in settings if key not in known]:
+        raise unknown("setting of a card", odd[0], [*known, *(one for one in inspect.signature(card).parameters if one != "settings")])
     audit = Audit(models={name: model}, inputs=inputs, targets=targets, explainers=explainers, **settings)
     asked = CardStudy(audit=audit, trainer=trainer, budget=budget, samples=samples, racing=racing, advise=advise)
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory(prefix="veracity-")
@@ -308,10 +312,10 @@ def note_text(note: Mapping[str, str]) -> str:
 
 
 def at_chance(accuracy: float | None, majority: float | None, samples: int) -> list[str]:
-    """A sentence about a model that is no better than naming the most frequent class, within two standard errors.
+    """A sentence about a model that is not shown to beat naming the most frequent class by two standard errors.
 
     >>> at_chance(0.12, 0.1, 100)[0][:57]
-    'The model is right on 12 % of these samples, and naming t'
+    'The model is right on 12 % of these 100 samples, and nami'
     >>> at_chance(0.9, 0.1, 100)
     []
     """
@@ -319,6 +323,7 @@ def at_chance(accuracy: float | None, majority: float | None, samples: int) -> l
         return []
     shares = [f"{100 * share:.0f} %" for share in (accuracy, majority)]
     return [
-        f"The model is right on {shares[0]} of these samples, and naming the most frequent class would be right on {shares[1]}: it is not "
-        "better than chance. An explanation may be true to such a model, but it says nothing about the task."
+        f"The model is right on {shares[0]} of these {samples} samples, and naming the most frequent class would be right on {shares[1]}: "
+        "this does not show that it is better than chance. If it is not, an explanation may still be true to the model, but it says "
+        "nothing about the task."
     ]

@@ -293,11 +293,14 @@ def sentences(record: CardRecord, cases: Cases, places: Sequence[Place], unmeasu
         short = [answer.question for answer in one.answers if answer.word == "falls short"]
         mine, audited = [where for where in places if where.explainer == one.name], sizes.get(one.name, len(cases.samples))
         text = sentence(mine, int(weak_by[one.name].sum()) if mine else 0, audited, short, one.out)
-        unproven = " Nobody can tell yet whether it depends on the model." if one.answers[0].word == "cannot tell yet" else ""
-        said[one.name] = text + unproven
+        words = {answer.question: answer.word for answer in one.answers}
+        open_ = [what for key, what in TRUST.items() if words.get(key) == "cannot tell yet" and not one.out]
+        said[one.name] = f"{text} Nobody can tell yet whether it {' and '.join(open_)}." if open_ else text
     return said
 
 
+TRUST = {"model": "depends on the model", "faithful": "is faithful"}
+"""The questions without which no explanation of a case can be trusted."""
 TENTH = 10
 """Cases, below which none lies in the lowest tenth."""
 

@@ -26,13 +26,12 @@ from scipy.special import ndtri
 
 from veracity.cards.checks import MAPS, SEARCH, SYMMETRY, TRAINING, Evidence
 from veracity.cards.decide import FEWEST, LEAST_ROOM, Terms, Word, level_for
-from veracity.cards.plan import listed
 from veracity.cards.questions import QUESTIONS, evidence_for
 from veracity.cards.racing import looks, shares
 from veracity.cards.reading import Reading
 from veracity.cards.record import CheckRecord
 from veracity.core.errors import VeracityError
-from veracity.core.wording import count, interval, number
+from veracity.core.wording import count, interval, joined, number
 from veracity.inputs.units import UNIT
 from veracity.results import Result
 from veracity.results.comparison import apart
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
 Key = tuple[str, str, str, str]
 """Explainer, question, check and the title of the check, which names the symmetry."""
 CLOSE = 1e-6
+FEW = 3
+"""Of more checks, only the number is said."""
 MANY_CLASSES = 3
 """The record says which checks were asked, so that nobody looks for the number of classes again."""
 BY_WORD = {check.key for question in QUESTIONS for check in question.checks if not check.compares}
@@ -53,6 +54,8 @@ POOLED = "training"
 """The question whose values are no means over samples."""
 ONCE = ("robust", "training")
 """Questions that no look asks again."""
+RANK = {Word.HOLDS: 1, Word.UNTOLD: 0, Word.NOT_ASKED: 0, Word.SHORT: -1}
+"""How good a word is, beside others."""
 SETTINGS = {"calm": "noise", "robust": "radius"}
 """The setting of the card that a question depends on."""
 
@@ -102,7 +105,8 @@ class Change:
         return (self.high < 0.0 or self.low > 0.0) and not (self.worse or self.better)
 
     def __str__(self) -> str:
-        ends = "the same on every sample" if self.low == self.high else f"a change of {interval(self.low, self.high, 2)}"
+        digits = next((digits for digits in (2, 3) if all(end == 0.0 or round(end, digits) for end in (self.low, self.high))), 4)
+        ends = "the same on every sample" if self.low == self.high else f"a change of {interval(self.low, self.high, digits)}"
         return f"{self.title} {number(self.before, 2)} before, {number(self.after, 2)} now ({ends})"
 
 
@@ -348,13 +352,29 @@ class Changes:
         return "worse" if worse else "better" if better else "word" if words[0] != words[1] else ""
 
     def lines(self, verdict: str) -> list[str]:
-        """A sentence for every explainer and question with this verdict."""
-        return [self.sentence(key) for key in self.words() if self.verdict(key) == verdict]
+        """A sentence for every explainer and question with this verdict, those whose word got worse first."""
+        said = self.words()
+        found = sorted(
+            (key for key in said if self.verdict(key) == verdict), key=lambda key: RANK[Word(said[key][1])] - RANK[Word(said[key][0])]
+        )
+        return [self.sentence(key) for key in found]
+
+    def uses(self) -> Iterator[str]:
+        """A sentence for each use that explainers are no longer, or newly, shown to be fit for."""
+        old = {use.key: use for use in self.before.record.uses}
+        for use in self.after.record.uses:
+            before = old[use.key].fit if use.key in old else []
+            lost, won = ([name for name in these if name not in those] for these, those in ((before, use.fit), (use.fit, before)))
+            if lost:
+                yield f"{use.title}: no longer shown to be fit: {joined(lost)}."
+            if won:
+                yield f"{use.title}: newly shown to be fit: {joined(won)}."
 
     def sentence(self, key: tuple[str, str]) -> str:
         """What became of an explainer on a question: the words, and the checks that differ."""
         (old, new), (worse, better) = self.words()[key], self.moved(key)
-        said = f"{key[0]}, {key[1]} ({f'{old}, as before' if old == new else f'{old} before, {new} now'})"
+        words = f'the word is still "{old}"' if old == new else f"{old} before, {new} now"
+        said = f"{key[0]}, {key[1]} ({words})"
         parts = [*map(str, worse), *([f"but better: {'; '.join(map(str, better))}"] if worse and better else map(str, better))]
         return f"{said}: {'; '.join(parts)}." if parts else f"{said}."
 
@@ -368,7 +388,7 @@ class Changes:
         if self.other_ways:
             parts = [f"{key} ({why})" for key, why in self.other_ways.items()]
             yield (
-                f"The cards were made with other rules, so these questions are not compared: {listed(parts)}. Make both cards anew with "
+                f"The cards were made with other rules, so these questions are not compared: {joined(parts)}. Make both cards anew with "
                 "one version of veracity and the same data."
             )
         if not self.same_samples:
@@ -378,15 +398,15 @@ class Changes:
                 "ones are seen. Pass the same inputs, seed and samples=... for both."
             )
         if stopped := self.stopped():
-            parts = [f"{listed(names)} on the first {samples}" for samples, names in stopped.items()]
+            parts = [f"{joined(names)} on the first {samples}" for samples, names in stopped.items()]
             yield f"Racing stopped explainers early, so they are compared on the samples that both cards have of them: {'; '.join(parts)}."
         names = [set(card.explainers) for card in self.cards]
-        gone, new = (listed(sorted(one - other)) for one, other in (names, names[::-1]))
+        gone, new = (joined(sorted(one - other)) for one, other in (names, names[::-1]))
         if gone or new:
             parts = [f"only before: {gone}"] * bool(gone) + [f"only now: {new}"] * bool(new)
             yield f"The cards have other explainers, and only those in both are compared ({'; '.join(parts)})."
         if other := self.other_settings():
-            yield f"These explainers have other settings now, so that more than the model may have changed: {listed(other)}."
+            yield f"These explainers have other settings now, so that more than the model may have changed: {joined(other)}."
 
     def stopped(self) -> dict[int, list[str]]:
         """The explainers that are compared on fewer samples than the cards have, by the number of samples."""
@@ -410,34 +430,34 @@ class Changes:
         yield f"{self.after.path or 'now'} against {self.before.path or 'before'}: {paired}."
         sure = f"with {100 * min(old.confidence, new.confidence):g} % confidence, everything called worse or better here is so"
         yield f"{count(len(self.compared), 'comparison')}; {sure}."
+        yield "Numbers are shares of the way from the reference to the ideal, as on the cards; of question 0 only the words are compared."
+        if old.accuracy is not None and new.accuracy is not None:
+            yield f"The model is right on {100 * old.accuracy:.0f} % of the samples before, and on {100 * new.accuracy:.0f} % now."
         yield from self.notes()
         for verdict, title in (("worse", "Got worse beyond chance"), ("better", "Got better beyond chance")):
             found = self.lines(verdict)
             yield from ("", title if found else f"{title}: nothing.", *(f"- {one}" for one in found))
         if found := self.lines("word"):
-            yield from ("", "Another word, but no such difference", *(f"- {one}" for one in found))
+            yield from ("", "Another word now, but no clear change in the numbers", *(f"- {one}" for one in found))
+        if found := list(self.uses()):
+            yield from ("", "What it is fit for", *(f"- {one}" for one in found))
         if small := [one for one in self.rows if one.small]:
-            verb = "differs" if len(small) == 1 else "differ"
-            yield from (
-                "",
-                f"{count(len(small), 'check')} {verb} beyond chance, but by at most {new.margin:g}, which the cards count as none.",
-            )
+            which = joined([f"{one.explainer}, {one.title}" for one in small]) if len(small) <= FEW else count(len(small), "check")
+            yield from ("", f"Changes beyond chance that are too small to count (at most {new.margin:g}): {which}.")
         least, whom = self.open_fall(), "samples" if new.units is None else count(2, new.unit or UNIT).partition(" ")[2]
         if least is not None:
             yield from (
                 "",
-                f"What did not get worse beyond chance may still have: the largest fall that these {whom} leave possible is "
+                f"A fall that is not shown may still be there: the largest that these {whom} leave possible is "
                 f"{number(-least.low, 2)} ({least.explainer}, {least.title}).",
             )
         if reasons := self.left_out():
             yield from ("", *(f"Not compared: {one}." for one in reasons))
         yield ""
-        sets = [listed(card.undominated) or "none" for card in self.cards]
+        sets = [joined(card.undominated) or "none" for card in self.cards]
         yield f"Undominated before: {sets[0]}." if sets[0] != sets[1] else f"Undominated, before and now: {sets[0]}."
         if sets[0] != sets[1]:
             yield f"Undominated now: {sets[1]}."
-        if old.accuracy is not None and new.accuracy is not None:
-            yield f"The model is right on {100 * old.accuracy:.0f} % of the samples before, and on {100 * new.accuracy:.0f} % now."
 
     def left_out(self) -> list[str]:
         """Which checks cannot be compared, and why: each reason once."""
@@ -448,8 +468,8 @@ class Changes:
                 who.setdefault((one.why, one.title), set()).add(one.explainer)
         reasons: dict[str, list[str]] = {}
         for (why, title), names in who.items():
-            reasons.setdefault(why, []).append(title if names == everybody else f"{title} of {listed(sorted(names))}")
-        return [f"{listed(titles)} ({why})" for why, titles in reasons.items()]
+            reasons.setdefault(why, []).append(title if names == everybody else f"{title} of {joined(sorted(names))}")
+        return [f"{joined(titles)} ({why})" for why, titles in reasons.items()]
 
 
 def changes(before: Card, after: Card, *, together: bool = True) -> Changes:

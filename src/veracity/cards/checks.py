@@ -99,12 +99,12 @@ class LosesAgreement(Check):
 
     An edge filter keeps its map, and a random map never agreed with itself: both lose nothing. An undefined similarity, as of constant
     maps, counts as nothing lost. How far the agreement falls beyond the line says nothing more, so explainers are not compared by it.
-    With `signed_only`, unsigned maps of a model with two outputs are not asked: evidence for one class is evidence against the other, so
-    both may rightly have the same map of magnitudes.
+    With `directed_only`, maps without evidence for and against are not asked of a model with two outputs: evidence for one class is
+    evidence against the other, so both may rightly have the same map of magnitudes.
     """
 
     compares: bool = False
-    signed_only: bool = False
+    directed_only: bool = False
 
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
         """The loss on every sample, of 1 that could be lost."""
@@ -114,8 +114,8 @@ class LosesAgreement(Check):
         assumed = reading.assumed(part, self.score)
         if assumed < HALF:
             return Standing(word=Word.NOT_ASKED, why=f"the model's own output changes on {100 * assumed:.0f} % of the samples only")
-        if self.signed_only and not one.signed and reading.classes <= 2:
-            return Standing(word=Word.NOT_ASKED, why="unsigned maps of two classes may be the same")
+        if self.directed_only and not one.directed and reading.classes <= 2:
+            return Standing(word=Word.NOT_ASKED, why="maps of magnitudes may be the same for two classes")
         own = reading.known.get((part, explainer, RANKS))
         if own is None or not len(own.samples):
             return self.absent(reading, explainer, part)
@@ -236,7 +236,7 @@ class NotMisled(Check):
             if bound.high <= self.rarity:
                 chance = f"for half of the samples at most 1 random point in {float(f'{math.exp(-bound.high):.2g}'):,.0f} is one"
                 return Standing(word=Word.HOLDS, **told, why=f"{none}, and {chance}")
-        return Standing(word=Word.UNTOLD, **told, why=f"{none}, which does not bound how likely one is")
+        return Standing(word=Word.UNTOLD, **told, why=f"{none}, which does not show that such points are rare")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from veracity.cards.reading import Reading
 from veracity.cards.record import (
     SCHEMA,
     SETTLED,
+    UNLIKELY,
     AnswerRecord,
     CardRecord,
     CheckRecord,
@@ -65,13 +66,17 @@ class Judged:
                     yield key, one
 
 
-def judge(reading: Reading, explainers: Sequence[str], confidence: float) -> tuple[list[Judged], int, float]:
+def judge(
+    reading: Reading, explainers: Sequence[str], confidence: float, stopped: Iterable[Judged] = ()
+) -> tuple[list[Judged], int, float]:
     """Every explainer, how many comparisons there are, and the confidence of each of them.
 
     Comparisons of all explainers and questions are one family: all words of the card are right together with the given confidence.
+    Those of explainers that were `stopped` count as well: who is left depends on the same samples.
     """
     found = {name: {one.key: evidence_for(reading, name, one) for one in QUESTIONS} for name in explainers}
-    comparisons = sum(isinstance(one, Evidence) for parts in found.values() for part in parts.values() for one in part.values())
+    family = [*found.values(), *(one.evidence for one in stopped)]
+    comparisons = sum(isinstance(one, Evidence) for parts in family for part in parts.values() for one in part.values())
     level = level_for(comparisons, confidence)
     return (
         [Judged(name, parts, {key: stand(part, level) for key, part in parts.items()}) for name, parts in found.items()],
@@ -102,7 +107,8 @@ def collect(
     Explainers that a race told about before its end keep what was told then; `confidence` is that of the words told now.
     """
     before = {} if race is None else race.told
-    judged, comparisons, level = judge(reading, [name for name in explainers if name not in before], confidence)
+    left = [name for name in explainers if name not in before]
+    judged, comparisons, level = judge(reading, left, confidence, [one.judged for one in before.values()])
     if race is not None and race.looks and not judged:  # the last look told everything
         comparisons, level = race.looks[-1].comparisons, race.looks[-1].level
     first = QUESTIONS[0]
@@ -116,7 +122,9 @@ def collect(
     now = {one.name: Told(one, reading, order) for one in judged}
     told = {name: before.get(name) or now[name] for name in explainers}
     stops = {} if race is None else {name: stop_record(one) for name, one in race.stopped.items()}
-    free = {*(stop for stop, one in stops.items() if one.why == SETTLED), *({} if order is None else order.undominated())}
+    valid = {name for name, one in told.items() if one.judged.words[first.key] is not Word.SHORT}
+    free = {name for name, one in stops.items() if one.why == SETTLED or (one.why == UNLIKELY and not valid & above(told[name]).keys())}
+    free |= set({} if order is None else order.undominated())
     judged = [one.judged for one in told.values()]
     words = {one.name: {key: word.value for key, word in one.words.items()} for one in judged}
     records = [record_of(one.judged, one.reading, control=False, order=one.order, stopped=stops.get(name)) for name, one in told.items()]
@@ -145,6 +153,12 @@ def collect(
         **{key: value for key, value in about.items() if key not in ("notes", "confidence")},
     )
     return record, judged
+
+
+def above(one: Told) -> Mapping[str, float]:
+    """Those that dominated an explainer when it was told."""
+    known = one.order is not None and one.judged.name in one.order.explainers
+    return one.order.above(one.judged.name) if one.order is not None and known else {}
 
 
 def use_record(use: Any, words: Mapping[str, Mapping[str, str]]) -> UseRecord:
@@ -328,15 +342,13 @@ def hint(standings: Sequence[Standing], leaning: bool = False) -> str:
     """
     if contradictory(standings):
         return "scores contradict"
-    if leaning:
-        return "scores may contradict"
     if needed := what_would_tell(standings):
-        return needed
+        return "scores may contradict" if leaning else needed
     if any(one.shared and math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD):
-        return "copies differ"
+        return "copies of the model differ"
     measured = any(math.isfinite(one.low) and one.more is None for one in standings if one.word is Word.UNTOLD)
     found = any(math.isfinite(one.value) for one in standings if one.word is Word.UNTOLD)
-    return f"over {FAR} times as many" if measured else "too little data" if found else "not measured"
+    return f"over {FAR} times the samples" if measured else "too little data" if found else "not measured"
 
 
 def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leaning: bool = False) -> str:
@@ -361,7 +373,7 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leani
     if needed:
         return f"{said} About {needed} would tell."
     if any(one.shared and math.isfinite(one.low) for _, _, one in telling):
-        return f"{said} More samples alone may not tell: all of them share the same copies of the model, which differ."
+        return f"{said} More samples alone may not tell: the result depends on the randomised copies of the model, which all samples share."
     close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
     return f"{said} It would take more than {FAR} times as many samples to tell." if close else said
 
@@ -371,7 +383,7 @@ def phrase(check: Check, what: str, one: Standing) -> str:
     if not math.isfinite(one.value) or (one.why and not math.isfinite(one.low) and "{why}" not in check.phrase):
         return f"{what or check.title}: {one.why}"
     ends = f" ({number(one.low, 2)} to {number(one.high, 2)})" if math.isfinite(one.low) and math.isfinite(one.high) else ""
-    ends = f" on every sample (at most {percentage(one.unseen)} of unseen samples could differ)" if math.isfinite(one.unseen) else ends
+    ends = f" on every sample (up to {percentage(one.unseen)} of other samples may differ)" if math.isfinite(one.unseen) else ends
     said = check.phrase.format(value=number(one.value, 2), ends=ends, what=what, why=one.why)
     return said.replace("it covers", "it falls behind its control, covering") if one.high < 0 else said
 

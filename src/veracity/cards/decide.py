@@ -52,7 +52,7 @@ class Standing:
     not known. If samples belong to units, such as those called `unit`, they must be of new ones, `more_units` of them. `why` is the reason
     of a word that rests on no interval. Where all samples are equal the interval has no width, and at most the share `unseen` of the
     population may differ without having been seen. If all samples have `shared` draws, such as copies of the model, the interval need not
-    shrink with their number, and nobody knows how many would tell.
+    shrink with their number, and nobody knows how many would tell. `size` is how many samples or units are independent.
     """
 
     word: Word
@@ -67,6 +67,7 @@ class Standing:
     why: str = ""
     unseen: float = math.nan
     shared: bool = False
+    size: int = 0
 
 
 def level_for(comparisons: int, confidence: float = 0.95) -> float:
@@ -172,6 +173,7 @@ class Terms:
             more_units=more_samples(found, size) if waits and self.units is not None else None,
             unit="" if self.units is None else self.unit,
             shared=self.crossed,
+            size=size,
             why="" if math.isfinite(found.low) else "a single shared draw has no interval",
             unseen=unseen_share(size, confidence) if found.low == found.high else math.nan,
         )

@@ -126,7 +126,8 @@ USES = (
         key="case",
         title="Showing one case to a person",
         questions=("model", "faithful", "calm", "robust"),
-        why="One map stands alone, so it must also be the same if it is made again, and a change too small to see must not redraw it.",
+        why="One map stands alone, so it must also be the same if it is made again, and a change too small to see must not redraw it. "
+        "The words are about cases on average; card.case(i) tells of one of them.",
     ),
     Use(
         key="evidence",

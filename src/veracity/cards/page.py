@@ -7,12 +7,11 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from veracity.cards.plan import listed
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord, MetaRecord, OrderRecord, TruthRecord
 from veracity.cards.remedies import advice_sentences
 from veracity.core.wording import count as of
-from veracity.core.wording import number
+from veracity.core.wording import joined, number
 from veracity.inputs.units import spoken
 from veracity.report.html import environment
 
@@ -49,7 +48,7 @@ def html(card: CardRecord) -> str:
         groups=groups(card),
         controls=[one for one in card.explainers if one.control],
         answers=answer(card),
-        facts=facts(card),
+        measured=measured(card),
         marks=MARKS,
         classes=CLASSES,
         short=SHORT,
@@ -104,11 +103,11 @@ def subgroup_sentences(card: CardRecord) -> list[str]:
         said += [f"By {name}, {text}" for text in found]
         if groups and not found:
             open_ = [f"{sum(told[one.label].word == 'cannot tell yet' for told in words.values())} in {one.label}" for one in groups]
-            sizes = listed([f"{one.label} ({size_of(one, card.unit)})" for one in groups])
+            sizes = joined([f"{one.label} ({size_of(one, card.unit)})" for one in groups])
             what = f"no word contradicts another one or that of all samples, for {sizes}"
-            said.append(f"By {name}, {what}. Of {len(words)} words in each, {listed(open_)} cannot be told yet.")
+            said.append(f"By {name}, {what}. Of {len(words)} words in each, {joined(open_)} cannot be told yet.")
         few = [f"{one.label} ({size_of(one, card.unit)})" for one in card.groups if one.by == by and one.few]
-        said += [f"By {name}, there are too few {counted(card)} of {listed(few)} for any word."] if few else []
+        said += [f"By {name}, there are too few {counted(card)} of {joined(few)} for any word."] if few else []
     return said
 
 
@@ -121,7 +120,7 @@ def differing(key: tuple[str, str], place: int, told: Mapping[str, AnswerRecord]
     short = [label for label, word in every.items() if word == "falls short"]
     good = [label for label, word in every.items() if word == "holds"]
     why = next((told[label].sentence for label in (*short, *good) if label in told), "")
-    yield f"{key[0]} falls short on question {place} ({SHORT[key[1]]}) for {listed(short)}, and holds for {listed(good)}. {why}"
+    yield f"{key[0]} falls short on question {place} ({SHORT[key[1]]}) for {joined(short)}, and holds for {joined(good)}. {why}"
 
 
 WITNESSES = [check.title for question in QUESTIONS if question.witnesses for check in question.checks]
@@ -154,11 +153,17 @@ def orders_summary(card: CardRecord) -> str:
     return f"{told} {worst.first} and {worst.second} are the furthest apart: who does well by one tends to do badly by the other."
 
 
+STRONG = 0.8
+"""Rank correlations from here on count as agreement, and smaller ones as agreement in part."""
+
+
 def verb_of(one: OrderRecord) -> str:
     """What the interval of a rank correlation supports."""
     if one.high is not None and one.high < 0:
         return "contradict each other about"
-    return "agree about the order of" if one.low is not None and one.low > 0 else "do not clearly agree about the order of"
+    if one.low is None or one.low <= 0:
+        return "do not clearly agree about the order of"
+    return "agree about the order of" if one.rho is not None and one.rho >= STRONG else "agree only in part about the order of"
 
 
 def trusted(card: CardRecord) -> list[tuple[str, TruthRecord | None, MetaRecord | None]]:
@@ -188,7 +193,7 @@ def left_out(card: CardRecord) -> list[str]:
     for why, names in reasons.items():
         subject = "it " if len(names) == 1 else "each "
         whole = f"{subject}needs{why}" if why.startswith(" ") else f"{subject}{why}" if why.startswith("alone ") else why
-        said.append(f"Left out: {listed(names)} ({whole}).")
+        said.append(f"Left out: {joined(names)} ({whole}).")
     return said
 
 
@@ -196,7 +201,12 @@ def stop_words(one: ExplainerRecord) -> str:
     """After how many samples a race stopped measuring an explainer, and why, in a few words; "" if it did not."""
     if one.stopped is None:
         return ""
-    why = {"out": "out", "dominated": f"dominated by {listed(one.stopped.by)}", "settled": "nothing was open"}[one.stopped.why]
+    why = {
+        "out": "out",
+        "dominated": f"dominated by {joined(one.stopped.by)}",
+        "settled": "nothing was open",
+        "unlikely": "more would hardly have told",
+    }[one.stopped.why]
     return f"{why} after {of(one.stopped.samples, 'sample')}"
 
 
@@ -206,10 +216,11 @@ def race(card: CardRecord) -> list[str]:
     said = []
     for look in card.race:
         named = [(name, stopped) for name in look.stopped if (stopped := own[name]) is not None]
-        out, settled = ([name for name, stopped in named if stopped.why == why] for why in ("out", "settled"))
-        parts = [f"{listed(out)} {'is' if len(out) == 1 else 'are'} out"] if out else []
-        parts += [f"{name} is dominated by {listed(stopped.by)}" for name, stopped in named if stopped.why == "dominated"]
-        parts += [f"nothing is open about {listed(settled)}"] if settled else []
+        out, settled, unlikely = ([name for name, stopped in named if stopped.why == why] for why in ("out", "settled", "unlikely"))
+        parts = [f"{joined(out)} {'is' if len(out) == 1 else 'are'} out"] if out else []
+        parts += [f"{name} is dominated by {joined(stopped.by)}" for name, stopped in named if stopped.why == "dominated"]
+        parts += [f"nothing is open about {joined(settled)}"] if settled else []
+        parts += [f"the samples left would hardly tell more about {joined(unlikely)}"] if unlikely else []
         went = f"{'; '.join(parts)}. {'It gets' if len(named) == 1 else 'They get'} no more samples" if parts else "nobody was stopped"
         level = f"{PERCENT - PERCENT * (1.0 - look.level):.6g}"
         said.append(
@@ -225,8 +236,8 @@ def ranked(card: CardRecord) -> list[ExplainerRecord]:
 
 
 def groups(card: CardRecord) -> list[tuple[str, list[ExplainerRecord]]]:
-    """The explainers under headings: those that no other one dominates, those that another one dominates, and those that are out."""
-    first, second, third = "Dominated by no other explainer", "Dominated by another explainer", "Out: they fall short on question 0"
+    """The explainers under headings: those that no other one surely dominates, those that another one dominates, and those that are out."""
+    first, second, third = "Not surely dominated", "Dominated by another explainer", "Out: they fall short on question 0"
     places: dict[str, list[ExplainerRecord]] = {first: [], second: [], third: []}
     for one in ranked(card):
         places[third if one.out else first if one.name in card.undominated else second].append(one)
@@ -253,14 +264,14 @@ def answer(card: CardRecord) -> list[str]:
     """What the card says, in a few sentences."""
     own = [one for one in card.explainers if not one.control]
     out, inside = [one.name for one in own if one.out], [one for one in own if not one.out]
-    proven = [one for one in inside if one.answers[0].word == "holds"]
+    asked = [one for one in inside if one.answers[0].word != "cannot tell yet"]
     said = []
     if out:
         said.append(why_out([one for one in own if one.out]))
     if not inside:
         return [*said, "No explainer is left, so this card recommends none."]
     the = "the other" if out else "the"
-    if not proven:
+    if not asked:
         said.append(f"Of {the} {of(len(inside), 'explainer')}, none is shown to depend on the model yet: measure more samples.")
     if len(own) == 1:
         return [*said, *alone(own[0])]
@@ -275,7 +286,7 @@ def answer(card: CardRecord) -> list[str]:
             f"Among {many} none dominates another: each is worse than the others on some check, or within {number(card.margin, 2)} of them."
         )
     else:
-        said.append(f"No explainer surely dominates {listed(best)}.")
+        said.append(f"No explainer surely dominates {joined(best)}.")
     return [*held_by(card, inside), *said]
 
 
@@ -284,39 +295,55 @@ KEPT = {"weights": "with random weights", "class": "for another class"}
 
 
 def why_out(out: Sequence[ExplainerRecord]) -> str:
-    """Which explainers are out, and what changes their maps no more than chance does."""
+    """Which explainers are out, and what hardly changes their maps."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for one in out:
         groups.setdefault(tuple(KEPT[check.check] for check in one.answers[0].checks if check.word == "falls short"), []).append(one.name)
-    parts = [
-        f"{listed(names)} {'changes' if len(names) == 1 else 'change'} no more {' and '.join(kept)} than when made again"
+    who = {kept: "it is" if len(names) == 1 else "they are" for kept, names in groups.items()}
+    return " ".join(
+        f"The maps of {joined(names)} hardly change {' and '.join(kept)}, so {who[kept]} out, whatever else holds."
         for kept, names in groups.items()
-    ]
-    return f"{'; '.join(parts)}: {'it is' if len(out) == 1 else 'they are'} out."
+    )
 
 
 def held_by(card: CardRecord, inside: Sequence[ExplainerRecord]) -> list[str]:
     """Who holds on every question that was answered for anybody, and which questions are open for all."""
     said = [[one.answers[place].word for one in inside] for place in range(len(card.questions))]
     answered = [place for place, words in enumerate(said) if {"holds", "falls short"} & set(words)]
-    open_ = [str(place) for place, words in enumerate(said) if place not in answered and "cannot tell yet" in words]
-    full = [one.name for one in inside if answered and all(one.answers[place].word in ("holds", "does not apply") for place in answered)]
-    names = f"{listed(full)} {'holds' if len(full) == 1 else 'hold'}" if full else "No explainer holds"
-    still = f" Question{'s' if len(open_) > 1 else ''} {listed(open_)} {'are' if len(open_) > 1 else 'is'} open for all." if open_ else ""
+    open_ = [place for place, words in enumerate(said) if place not in answered and "cannot tell yet" in words]
+    words = {one.name: {one.answers[place].word for place in answered} for one in inside}
+    full = [name for name, own in words.items() if "holds" in own and own <= {"holds", "does not apply"}]
+    names = f"{joined(full)} {'holds' if len(full) == 1 else 'hold'}" if full else "No explainer holds"
+    faithful = next((place for place in open_ if card.questions[place].key == "faithful"), None)
+    rest = [place for place in open_ if place != faithful]
+    lead = "" if faithful is None else "No explainer is shown to be faithful yet. "
+    which = "all other questions that were answered" if lead else "every question that was answered"
+    still = f" Still open for all: {joined(named(card, rest))}." if rest else ""
     if not answered:
-        return []
+        return [lead.strip()] if lead else []
     beaten = [one for one in inside if one.name in full and one.dominated_by]
     return [
-        f"{names} on every question that was answered ({listed([str(place) for place in answered])}).{still}",
-        *(f"Even so, {beaten_by(one)}" for one in beaten),
+        f"{lead}{names} on {which} ({joined(named(card, answered))}).{still}",
+        *([beaten_sentence(beaten, card.margin)] if beaten else []),
     ]
 
 
-def beaten_by(one: ExplainerRecord) -> str:
-    """Who dominates an explainer, and what that means."""
-    many = len(one.dominated_by) > 1
-    who = f"{listed(list(one.dominated_by))} {'dominate' if many else 'dominates'}"
-    return f"{who} {one.name}: {'they are' if many else 'it is'} not worse on any check, and better on at least one."
+def named(card: CardRecord, places: Sequence[int]) -> list[str]:
+    """The short names of questions."""
+    return [SHORT[card.questions[place].key] for place in places]
+
+
+def beaten_sentence(beaten: Sequence[ExplainerRecord], margin: float) -> str:
+    """Which of the explainers that hold are dominated, by whom if there is one of them, and what that means."""
+    if len(beaten) > 1:
+        names = joined([one.name for one in beaten])
+        worse = f"not worse by more than {number(margin, 2)} on any check"
+        return f"Of these, {names} are dominated: another one is {worse}, and better on at least one."
+    who, many = list(beaten[0].dominated_by), len(beaten[0].dominated_by) > 1
+    return (
+        f"Even so, {joined(who)} {'dominate' if many else 'dominates'} {beaten[0].name}: {'they are' if many else 'it is'} not worse by "
+        f"more than {number(margin, 2)} on any check, and better on at least one."
+    )
 
 
 def alone(one: ExplainerRecord) -> list[str]:
@@ -324,8 +351,8 @@ def alone(one: ExplainerRecord) -> list[str]:
     held = [SHORT[said.question] for said in one.answers if said.word == "holds"]
     short = [SHORT[said.question] for said in one.answers if said.word == "falls short"]
     said = [f"There is one explainer, {one.name}, so nothing is compared."]
-    said += [f"It holds on: {listed(held)}."] if held else []
-    return said + ([f"It falls short on: {listed(short)}."] if short else [])
+    said += [f"It holds on: {joined(held)}."] if held else []
+    return said + ([f"It falls short on: {joined(short)}."] if short else [])
 
 
 MOST_NAMED = 12
@@ -337,18 +364,25 @@ def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
     own = [one for one in card.explainers if not one.control]
     words = {key: [said.word for one in own for said in one.answers if said.question == key] for key in SHORT}
     for use in card.uses:
-        waiting = [f"{one.number} ({SHORT[one.key]})" for one in card.questions if one.key in use.questions and never(words[one.key])]
-        parts = [f"Fit: {listed(use.fit)}." if use.fit else "No explainer is shown to be fit."]
-        parts += [f"Still open for all: {listed(waiting)}."] if waiting and not use.fit else []
+        waiting = [
+            f"question {one.number} ({SHORT[one.key]})" for one in card.questions if one.key in use.questions and never(words[one.key])
+        ]
+        parts = [f"Fit: {joined(use.fit)}." if use.fit else "No explainer is shown to be fit, so use none for this yet."]
+        parts += [f"Still open for all: {joined(waiting)}."] if waiting and not use.fit else []
         many = len(use.open) > MOST_NAMED
-        parts += [f"Cannot tell yet: {f'{len(use.open)} explainers' if many else listed(use.open)}."] if use.open else []
-        parts += [f"Not fit: {listed(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
-        yield use.title, use.why, listed([SHORT[key] for key in use.questions]), " ".join(parts)
+        parts += [f"Cannot tell yet: {f'{len(use.open)} explainers' if many else joined(use.open)}."] if use.open else []
+        parts += [f"Not fit: {joined(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
+        yield use.title, use.why, joined([SHORT[key] for key in use.questions]), " ".join(parts)
 
 
 def never(words: Sequence[str]) -> bool:
     """Whether a question is open for everybody."""
     return bool(words) and set(words) <= {"cannot tell yet", "does not apply"} and "cannot tell yet" in words
+
+
+def measured(card: CardRecord) -> str:
+    """What was measured, how sure the words are, and what the samples that were not used would tell."""
+    return " ".join(filter(None, [f"{'; '.join(facts(card))}.", unused(card)]))
 
 
 def facts(card: CardRecord) -> list[str]:
@@ -357,15 +391,33 @@ def facts(card: CardRecord) -> list[str]:
     people = "" if card.units is None else f", of {of(card.units, card.unit or 'unit')}"
     said = [f"{every} samples{people}" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)} on them")]
     chance = PERCENT * (1.0 - card.level)
+    looks = " and those of earlier looks" if card.race else ""
     said.append(
-        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words together are right with about "
-        f"{PERCENT * card.confidence:g} % confidence"
+        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words together{looks} are right with "
+        f"about {PERCENT * card.confidence:g} % confidence"
     )
     fewer = sum(one.stopped is not None and one.stopped.samples < card.samples for one in card.explainers)
     said += [f"{of(fewer, 'explainer')} stopped after fewer samples"] if fewer else []
-    said.append(f"budget {card.budget}")
+    said.append(f"time budget {card.budget}")
     said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []
     return said
+
+
+def unused(card: CardRecord) -> str:
+    """What the samples that were not used would tell, and how to use them; "" if all were used or nothing is open."""
+    left = card.available - card.samples
+    waiting = [one for one in card.explainers if not one.control and one.stopped is None]  # a race says itself why it stopped others
+    open_ = [answer for one in waiting for answer in one.answers if answer.word == "cannot tell yet"]
+    needed = [most for answer in open_ if (most := max((check.more or 0 for check in answer.checks), default=0)) > 0]
+    told = sum(most <= left for most in needed)
+    if not left or not needed:
+        return ""
+    said = f"{left:,} samples of the data were not used. "
+    more = f"{of(len(needed) - told, 'open word')} would need more than that" if told < len(needed) else ""
+    if not told:
+        return f"{said}{more[0].upper()}{more[1:]}."
+    what = f"They would be about enough for {of(told, 'open word')}{f', and {more}' if more else ''}"
+    return f"{said}{what}: raise the budget, name fewer explainers, or set the number of samples."
 
 
 def markdown(card: CardRecord) -> str:
@@ -377,9 +429,10 @@ def markdown(card: CardRecord) -> str:
     lines += [f"- **{title}** ({questions}): {follows}" for title, _, questions, follows in use_sentences(card)]
     lines += ["", *subgroup_sentences(card)] if card.groups else []
     lines += ["", *(f"- {told}" for told in advice_sentences(card))] if card.advice is not None else []
+    lines += ["", *waiting] if (waiting := open_for_all(card)) else []
     lines += ["", *(f"{one.number}. {one.title} {one.rule}" for one in card.questions), ""]
     lines += [f"Note: {note}" for note in (*card.notes, *race(card), *left_out(card))]
-    lines.append(f"Measured by veracity: {'; '.join(facts(card))}. Schema {card.card}.")
+    lines.append(f"Measured by veracity: {measured(card)} Schema {card.card}.")
     return "\n".join(lines) + "\n"
 
 
@@ -399,5 +452,13 @@ def text(card: CardRecord) -> str:
     lines += ["", *(f"{title}: {follows}" for title, _, _, follows in use_sentences(card))]
     lines += ["", *subgroup_sentences(card)] if card.groups else []
     lines += ["", *(f"advice: {told}" for told in advice_sentences(card))] if card.advice is not None else []
-    lines += ["", *(f"note: {note}" for note in (*card.notes, *race(card))), f"{'; '.join(facts(card))}."]
-    return "\n".join(lines)
+    lines += ["", *waiting] if (waiting := open_for_all(card)) else []
+    lines += ["", *(f"note: {note}" for note in (*card.notes, *race(card), *left_out(card)))]
+    return "\n".join([*lines, measured(card)])
+
+
+def open_for_all(card: CardRecord) -> list[str]:
+    """Why questions are open for all explainers alike, and what would answer them."""
+    own = [one for one in card.explainers if not one.control]
+    said = own[0].answers if len(own) == 1 else shared_answers(card).values()
+    return [f"{SHORT[one.question].capitalize()}: {one.word}. {one.sentence}" for one in said if one.word == "cannot tell yet"]

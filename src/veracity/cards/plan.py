@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,8 +50,12 @@ SIZES = (1024, 512, 256, 128, 64, 32, 16)
 """Numbers of samples that a card chooses from."""
 WANTED = 32
 """Explainers that are chosen are left out until so many samples fit."""
+KNOWN = ("input_x_gradient", "gradient", "saliency", "grad_cam")
+"""Of explainers that cost the same, these stay longest: most people use them."""
 SEARCHED = 16
 """Samples around which question 4 searches."""
+BEFORE_SEARCH = 256
+"""The search of question 4 comes after so many samples, or all there are, and before more, so that a larger budget never takes fewer."""
 STEPS = 20
 """Steps of deletion and insertion."""
 COPIES, NOISES, REPEATS, CLASSES = 8, 5, 8, 2
@@ -102,8 +106,8 @@ class Plan:
     """What a card measures: the audit of the chosen samples without scores, the scores of question 0 to 2, and what was left out.
 
     Explainers are `unfit` for the model or too `costly`, and scores `unmeasured`, each with the reason. `rows` are the chosen samples of
-    `size`, `scale` is the standard deviation of the inputs, 0 if they do not vary, and `seconds` is about what the fewest samples take
-    without question 4, which `searches` within the budget and takes about `seconds_to_search`.
+    `size`, `scale` is the standard deviation of the inputs, 0 if they do not vary, and `seconds` is about what the samples that
+    come before question 4 take, which `searches` within the budget and takes about `seconds_to_search`.
     """
 
     audit: Audit
@@ -137,10 +141,12 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
     kept = {label: one for label, one in explainers.items() if label not in costly}
     searching = sum(weight(one.cost(shape)) for one in kept.values()) * evaluations_of_search() * min(SEARCHED, count) / speed
     each = sum(costs[label] for label in kept) / speed
-    least = min(WANTED, count) * each + searching
-    searches = scale > 0 and least <= seconds
-    if searches and samples is None:  # the search comes before more samples, so that a larger budget never loses it
+    least = min(size, BEFORE_SEARCH) if samples is None else min(WANTED, count)
+    searches = scale > 0 and least * each + searching <= seconds
+    if searches and samples is None:
         count = affordable({label: costs[label] for label in kept}, (seconds - searching) * speed, size, None, False, seconds, speed)[0]
+    elif scale > 0 and samples is None:
+        count = min(count, least)
     rows = order[:count]
     return Plan(
         audit=replace(on_rows(audit, rows), explainers=kept),
@@ -151,7 +157,7 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
         rows=rows,
         size=size,
         scale=scale,
-        seconds=min(WANTED, count) * each,
+        seconds=least * each,
         searches=searches,
         seconds_to_search=searching,
     )
@@ -307,9 +313,12 @@ def affordable(
     """How many samples the allowed passes are enough for, and which explainers cost too much, with the reason.
 
     Of explainers that were named, none is left out; of chosen ones the most expensive, until 32 samples fit, or as many as were asked for.
+
+    >>> affordable({"attn_lrp": 9, "gradient": 9, "lime": 900}, 500, 32, None, True, 1.0, 100.0)[1].keys()
+    dict_keys(['lime', 'attn_lrp'])
     """
     costly: dict[str, str] = {}
-    left = dict(sorted(costs.items(), key=lambda item: item[1]))
+    left = dict(sorted(costs.items(), key=lambda item: (item[1], KNOWN.index(item[0]) if item[0] in KNOWN else len(KNOWN))))
     sizes = [one for one in SIZES if one < size]
     sizes = [size, *sizes] if size <= SIZES[0] else sizes
     wanted = min(WANTED if samples is None else samples, size)
@@ -324,15 +333,7 @@ def affordable(
         least = min(sizes[-1], size)
         raise InputError(
             f"A budget of {seconds:.3g} s is too small: {least} samples of {of(len(left), 'explainer')} take about "
-            f"{duration(least * total / speed)}. Give budget='{written(least * total / speed)}', or name fewer explainers."
+            f"{duration(least * total / speed)}. Give a budget of {written(least * total / speed)}, name fewer "
+            "explainers, or set the number of samples, which counts whatever the budget."
         )
     return fits[0], costly
-
-
-def listed(labels: Sequence[str]) -> str:
-    """Names in a sentence.
-
-    >>> listed(["a", "b", "c"]), listed(["a"])
-    ('a, b and c', 'a')
-    """
-    return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1] if labels else ""]))

@@ -57,8 +57,8 @@ QUESTIONS = (
         key="model",
         title="Does it depend on the model?",
         about="An explanation of the model changes if the model's weights are replaced by random ones, and if another class is explained.",
-        rule="Its agreement with itself (rank correlation) must fall by at least 0.1 in both cases. That of an edge filter and of a "
-        "random map does not fall: they are the controls, and the page shows that they fall short.",
+        rule="Its agreement with itself (rank correlation) must fall by at least 0.1 in both cases. That of the controls (random maps, "
+        "and an edge filter on images) should not fall, and the page shows what they get.",
         checks=(
             LosesAgreement(
                 key="weights",
@@ -73,7 +73,7 @@ QUESTIONS = (
                 score="random_logit",
                 line=LINES["lost"],
                 phrase="for another class its agreement falls by {value}{ends}",
-                signed_only=True,
+                directed_only=True,
             ),
         ),
     ),
@@ -84,8 +84,8 @@ QUESTIONS = (
         about="What the map calls important drives the output: without it the prediction falls (deletion), with it alone the prediction "
         "comes back (insertion), and the map changes as far as the model does when its weights change (Fast-GEF).",
         rule="By each score, it must cover at least a tenth of the way from the better of its random control and the edge filter to the "
-        "ideal value (from the random control alone for Fast-GEF). It holds if all three scores say so, and falls short if one does "
-        "and none holds. If they contradict each other, nobody can tell.",
+        "ideal value (from the random control alone for Fast-GEF). It holds if all three scores do, and falls short if at least one "
+        "lies clearly below that tenth and none clearly above it. If they contradict each other, nobody can tell.",
         witnesses=True,
         checks=(
             BeatsControls(
@@ -161,8 +161,8 @@ QUESTIONS = (
         title="Does it respect what the model respects?",
         about="Where the model ignores a transform of the input, its explanation should move along with the input. Only symmetries that "
         "the model keeps on every scanned sample are asked for.",
-        rule="Its map must follow each such symmetry to at least 0.99 of its agreement with itself (cosine, without the identity). A "
-        "constant map does so too: this question says nothing without question 0.",
+        rule="Its map must follow each such symmetry to at least 0.99 of its agreement with itself, by cosine; leaving the "
+        "input as it is does not count. A constant map follows too, so read this together with question 0.",
         checks=(
             KeepsSymmetry(
                 key="symmetry",
@@ -180,8 +180,10 @@ QUESTIONS = (
         title="Does it resist being misled?",
         about="Near an input there may be a point that the model sees as the same class, but whose map is another one. A search looks for "
         "it in a ball whose radius is a tenth of the data's standard deviation.",
-        rule="It falls short if a point with the same label and an agreement below 0.4 is found. It holds if none is found and the upper "
-        "end of the median of ln P lies at or below ln 0.0001. Otherwise the page says how many evaluations found none.",
+        rule="It falls short if a point with the same label and an agreement below 0.4 is found. It holds if none is found and "
+        "such points are rare for sure: around half of the samples, at most 1 random point of the ball in 10,000 is one (the upper end "
+        "of the interval of the median ln P is at most ln 0.0001). "
+        "Otherwise the page says how many evaluations found none.",
         checks=(
             NotMisled(
                 key="search",
@@ -201,8 +203,8 @@ QUESTIONS = (
         title="Does it survive another training?",
         about="Models that were trained without a part of the data should explain alike where both are right (MeGe), and less alike where "
         "they contradict each other (ReCo).",
-        rule="MeGe must cover at least half of the way from the random control to 1, and ReCo KS must exceed the 95 % quantile of its "
-        "permutation null. Without a trainer or models of folds, the question is open.",
+        rule="MeGe must cover at least half of the way from the random control to 1, and ReCo KS must exceed what 95 % of "
+        "random relabellings reach. Without a trainer, or models that were each trained without a part of the data, the question is open.",
         checks=(
             SurvivesTraining(
                 key="mege",

@@ -4,7 +4,8 @@
                nested prefixes of the same samples.
     spending   each look before the end has a tenth of alpha = 1 - confidence, and the end has half. What looks that are not reached would
                have spent stays unspent, and a card with a single look spends all at once. All words of a look hold together with 1 - its
-               share (Bonferroni), so all words of a card, of whatever look, are right together with the confidence. Who dominates whom is
+               share (Bonferroni), so all words of a card, of whatever look, are right together with the confidence. Comparisons of
+               explainers that were stopped go on to count, since who is left depends on the same samples. Who dominates whom is
                told pair by pair, as at the end: each pair with 1 - the share of the look.
     out        an explainer that falls short on question 0 at the level of the look is dropped.
     dominated  so is one that another one, still in, surely dominates: the interval of their difference lies above -margin on every check,
@@ -12,8 +13,9 @@
                other one must be told, since to be out is worse than to be dominated.
     settled    one whose words are all told, and of which it is told for every other one whether it dominates or is dominated, gets no more
                samples, either. A is told not to dominate B if the difference lies below -margin on one check, or nowhere above margin.
+    unlikely   nor does one of which the samples that are left would hardly tell anything: see `outlook`. Its open words stay open.
 
-What was dropped or settled keeps its words and intervals at the level of its look. Differences are between the shares of the way that two
+What was stopped keeps its words and intervals at the level of its look. Differences are between the shares of the way that two
 explainers cover, sample by sample; a ratio of means is linearised. Draws that all samples share, such as copies of the model, are taken as
 they are, as they are when samples are resampled at the end. If samples belong to units, such as patients, all intervals of a look are over
 units, and a look that sees fewer than 8 of them stops nobody.
@@ -25,7 +27,7 @@ Decisions depend on stored values alone, never on a clock. A look reads no sampl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -34,12 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.cards.checks import SEARCH, TRAINING
-from veracity.cards.collect import Judged, Told, judge, keyed_gains, rivals
+from veracity.cards.collect import Judged, Told, contradictory, judge, keyed_gains, rivals
 from veracity.cards.decide import FEWEST, Word, level_for
 from veracity.cards.dominate import MARGIN, Gains
+from veracity.cards.outlook import HOPE, chance_of_word, memberships
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.reading import Reading
-from veracity.cards.record import DOMINATED, OUT, SETTLED, Why
+from veracity.cards.record import DOMINATED, OUT, SETTLED, UNLIKELY, Why
 from veracity.engine.executors import Executor
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
@@ -239,11 +242,14 @@ class Race:
     def look(self, reading: Reading, *, compared: bool = True) -> Look:
         """Decide who gets no more samples; unless they are `compared`, only those that are out."""
         inside, confidence = self.inside, self.confidences[len(self.looks)]
-        judged, comparisons, level = judge(reading, inside, confidence)
+        judged, comparisons, level = judge(reading, inside, confidence, [one.judged for one in self.told.values()])
         gains = [one for _, one in keyed_gains(judged, reading.samples)] if compared else None
         about: dict[str, Any] = {"samples": reading.samples, "confidence": confidence, "level": level}
         few = reading.units is not None and len(np.unique(reading.units)) < FEWEST
         stopped = {} if few else decide_look(judged, gains, **about, units=reading.units)
+        if not few and gains is not None:
+            later = level_for(comparisons, self.confidences[-1])
+            stopped |= hopeless(judged, gains, stopped, later=later, seen=reading.samples / self.samples, units=reading.units, **about)
         order = rivals([one for one in judged if one.words[FIRST] is not Word.SHORT], reading) if stopped else None
         self.told |= {one.name: Told(one, reading, order) for one in judged if one.name in stopped}
         self.looks.append(Look(**about, comparisons=comparisons, inside=tuple(inside), stopped=stopped))
@@ -281,6 +287,47 @@ def decide_look(
         if told and not waits(left[place]):
             stopped[left[place].name] = stop(why=SETTLED)
     return stopped
+
+
+def hopeless(
+    judged: Sequence[Judged],
+    gains: Sequence[Gains],
+    stopped: Mapping[str, Stop],
+    *,
+    samples: int,
+    level: float,
+    confidence: float,
+    later: float,
+    seen: float,
+    units: Codes | None = None,
+) -> dict[str, Stop]:
+    """Of which of those that are not `stopped` the samples left would hardly tell more; `later` is the confidence of words at the end.
+
+    Of one that is dominated now, and stays so in nearly all futures, only the word on question 0 is waited for.
+    """
+    places = [place for place, one in enumerate(judged) if one.name not in stopped]
+    left = [judged[place] for place in places]
+    if not left:
+        return {}
+    proven = np.array([float(one.words[FIRST] is Word.HOLDS) for one in left])
+    found = memberships([Gains.fixed(proven, samples), *(Gains(one.gap[places], one.room[places]) for one in gains)], seen, units)
+    open_ = [{key for key, chance in hopes(one, level, later, seen) if chance > HOPE} for one in left]
+    own = np.array([bool(keys) if free else FIRST in keys for keys, free in zip(open_, found.free, strict=True)], dtype=np.bool_)
+    waiting = found.waiting(own)
+    return {one.name: Stop(why=UNLIKELY, samples=samples, level=level) for one, goes in zip(left, waiting, strict=True) if not goes}
+
+
+def hopes(one: Judged, level: float, later: float, seen: float) -> Iterator[tuple[str, float]]:
+    """The chance of every open check of an open question to be told at the end, with the key of the question.
+
+    Scores that contradict each other leave their question open whatever else is told.
+    """
+    for question, word in one.words.items():
+        standings = one.standings[question]
+        if word is Word.UNTOLD and not contradictory(list(standings.values())):
+            for (check, _), standing in standings.items():
+                if check.part not in (SEARCH, TRAINING) and standing.n > 0:
+                    yield question, chance_of_word(standing, check.line, level=level, later=later, seen=seen)
 
 
 def waits(one: Judged) -> bool:

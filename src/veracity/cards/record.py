@@ -14,10 +14,11 @@ from veracity.engine.store.manifest import Count, Part, Plain
 SCHEMA: Literal["veracity-card/1"] = "veracity-card/1"
 Share = Annotated[float, Field(ge=0, le=1)]
 Answer = Literal["holds", "falls short", "cannot tell yet", "does not apply"]
-Why = Literal["out", "dominated", "settled"]
+Why = Literal["out", "dominated", "settled", "unlikely"]
 OUT: Literal["out"] = "out"
 DOMINATED: Literal["dominated"] = "dominated"
 SETTLED: Literal["settled"] = "settled"
+UNLIKELY: Literal["unlikely"] = "unlikely"
 
 
 class CheckRecord(Part):
@@ -61,7 +62,8 @@ class AnswerRecord(Part):
 class StopRecord(Part):
     """Why a race gave an explainer no more samples than these, and the confidence of each of its intervals.
 
-    It was `out`, `dominated` by those that `by` names, or `settled`: nothing about it was open any more.
+    It was `out`, `dominated` by those that `by` names, `settled`: nothing about it was open any more, or `unlikely`: the samples that were
+    left would hardly have told what was open.
     """
 
     why: Why

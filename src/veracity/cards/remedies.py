@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from veracity.cards.plan import listed
 from veracity.cards.record import AdviceRecord, CardRecord
 from veracity.cards.runs import Runs
 from veracity.core.errors import VeracityError
-from veracity.core.wording import interval, number
+from veracity.core.wording import interval, joined, number
 from veracity.studies.advice import advise
 
 COMMAND = "veracity card FILE --advise, or veracity.card(..., advise=True)"
@@ -40,7 +39,7 @@ def advice_sentences(card: CardRecord) -> Iterator[str]:
     if card.advice is None:
         if short:
             follow = "it follows" if len(short) == 1 else "they follow"
-            yield f"{listed(short)} may be changed so that {follow}. To see how, and what that gains: {COMMAND}."
+            yield f"{joined(short)} may be changed so that {follow}. To see how, and what that gains: {COMMAND}."
         return
     if not card.advice:
         asked = any(check.score for one in card.explainers for said in one.answers if said.question == "symmetric" for check in said.checks)

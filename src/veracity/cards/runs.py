@@ -13,16 +13,18 @@ from torch import nn
 from veracity.audit import Audit
 from veracity.cards.checks import MAPS, SCAN, SEARCH, SYMMETRY, TRAINING
 from veracity.cards.decide import Standing, Word
-from veracity.cards.plan import ALONG, SEARCHED, Plan, listed, on_rows, search_scores, written
+from veracity.cards.plan import ALONG, SEARCHED, Plan, on_rows, search_scores, written
 from veracity.cards.racing import Race, Round
 from veracity.cards.reading import Reading
 from veracity.core.errors import VeracityError
+from veracity.core.inputs import TokenInputs
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
-from veracity.core.wording import duration
+from veracity.core.wording import duration, joined
 from veracity.engine.defaults import look
 from veracity.engine.executors import as_executor
+from veracity.inputs import TextInputs
 from veracity.results import Result
 from veracity.studies.symmetry_scan import KeptSymmetry, Verdict, scan
 from veracity.walk import Exhaustive, MonteCarlo
@@ -108,6 +110,13 @@ class Runs:
         if not isinstance(module, nn.Module):
             self.leave_out(SYMMETRY, Word.NOT_ASKED, "only a trained model has symmetries to ask for")
             return []
+        if isinstance(audit.data, (TextInputs, TokenInputs)):
+            self.leave_out(
+                SYMMETRY,
+                Word.NOT_ASKED,
+                "the card tries no symmetry of texts; an audit with symmetry=TokenPermutations() asks whether the order of words matters",
+            )
+            return []
         try:
             found = scan(module, audit.data, folder=f"{self.folder}/{SCAN}", seed=audit.seed, progress=False)
         except VeracityError as error:
@@ -159,7 +168,7 @@ class Runs:
     def train(self, crossed: CrossTrained | None, everything: Audit, without: Sequence[str] = ()) -> None:
         """Train models without parts of the data, and compare their explanations; `everything` is the audit of all samples."""
         if crossed is None:
-            self.leave_out(TRAINING, Word.UNTOLD, "nobody gave a trainer or models of folds, so this is open")
+            self.leave_out(TRAINING, Word.UNTOLD, "nobody gave a trainer, or models trained without parts of the data, so this is open")
             return
         if crossed.data is None:
             crossed = replace(crossed, data=(everything.given.samples, everything.labels), place=self.chosen.rows)
@@ -192,7 +201,7 @@ def words_for(space: InputSpace) -> str:
     """
     single = getattr(space, "axis", None)
     axes = getattr(space, "axes", None) or ([] if single is None else [single])
-    where = f" along the {'axis' if len(axes) == 1 else 'axes'} {listed([str(axis) for axis in axes])}" if axes else ""
+    where = f" along the {'axis' if len(axes) == 1 else 'axes'} {joined([str(axis) for axis in axes])}" if axes else ""
     return f"{space.name.replace('_', ' ')}{where}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from veracity.cards.page import SHORT, answer, facts, groups, ranked
+from veracity.cards.page import SHORT, answer, groups, measured, ranked
 from veracity.cards.record import CardRecord
 from veracity.core.wording import number
 from veracity.report.leaderboard_text import latex, latex_table, markdown, markdown_table, prose
@@ -27,7 +27,7 @@ def as_latex(card: CardRecord, *, numbers: bool = False) -> str:
 
     The columns of words are numbered, and the caption names the questions.
     """
-    about = f"Model {card.model}: {'; '.join(facts(card))}."
+    about = f"Model {card.model}: {measured(card)}"
     if numbers:
         return latex_table(latex(f"{card.title} {about} {reading(card)}"), NUMBERS, list(number_rows(card, latex, latex)))
     wide = len(card.questions) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pickle
@@ -26,7 +27,8 @@ from veracity.inputs import Boxes, RelevantFeatures
 from veracity.models import PipelineModel, as_model
 
 KEYS: dict[str, Any] = {
-    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "precision", "out"), str),
+    **dict.fromkeys(("title", "outputs", "precision", "out"), str),
+    **dict.fromkeys(("data", "reference", "training"), (str, dict)),
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
     "explainers": (list, dict),
     "scores": (list, dict, str),
@@ -38,6 +40,8 @@ KEYS: dict[str, Any] = {
 }
 """The keys of an audit file and the types of their values."""
 MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
+CSV_KEYS = {"file": str, "text": str, "label": str}
+CSV_FORM = '{file = "reviews.csv", text = "sentence", label = "sentiment"}, or without text for a table'
 CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "folder": str}
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -59,14 +63,14 @@ def read(path: Path) -> tuple[Audit, Path | str]:
         sys.path.insert(0, str(here))
     named = content.pop("out", f"runs/{path.stem}")
     out = named if "://" in named else here / named
-    inputs, targets = data(content.pop("data"))
+    inputs, targets = data(content.pop("data"), here)
     models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
     reference = content.pop("reference", None)
     given: dict[str, Any] = {
-        "reference": None if reference is None else data(reference)[0],
+        "reference": None if reference is None else data(reference, here)[0],
         "truth": truth(content.pop("truth"), here) if "truth" in content else None,
         **{name: people(content.pop(name), here, name) for name in ("units", "by") if name in content},
-        "training": data(content.pop("training")) if "training" in content else None,
+        "training": data(content.pop("training"), here) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
     }
@@ -125,15 +129,59 @@ def people(given: Any, here: Path, what: str) -> Any:
 
 def csv_column(file: str, column: str, here: Path) -> Any:
     """A column of a CSV file beside the audit file, as text. Only an empty field is missing: "NA" and "None" may be labels."""
+    return column_of(read_csv(file, here, dtype=str), column, file)
+
+
+def read_csv(file: str, here: Path, **settings: Any) -> Any:
+    """A CSV file beside the audit file as a table, in which only an empty field is missing."""
     import pandas as pd
 
     try:
-        table = pd.read_csv(here / file, dtype=str, keep_default_na=False, na_values=[""])
-    except (OSError, ValueError) as error:
+        with open(here / file, encoding="utf-8-sig", newline="") as lines:
+            names = next(csv.reader(lines), [])
+        table = pd.read_csv(here / file, keep_default_na=False, na_values=[""], encoding="utf-8-sig", **settings)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{here / file} is not in UTF-8: save it in that encoding.") from error
+    except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"{here / file} is not a readable CSV file: {' '.join(str(error).split())[:160]}") from error
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise InputError(f"The fields of {file} must be separated by commas: its first line is {names[0][:80]!r}.")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{file} has two columns of the name '{twice[0]}': rename one of them.")
+    if not isinstance(table.index, pd.RangeIndex):  # then pandas takes the first field of each line for its name
+        raise InputError(f"Lines of {file} have more fields than its first line has names: put texts with commas into quotes.")
+    if not len(table):
+        raise InputError(f"{file} has no rows.")
+    return table
+
+
+def column_of(table: Any, column: str, file: str) -> Any:
+    """A column of a table that was read from a file."""
     if column not in table:
         raise unknown(f"column of {file}", column, map(str, table.columns))
     return table[column]
+
+
+def csv_data(given: Mapping[str, Any], here: Path) -> tuple[Any, Any]:
+    """Inputs and targets of a CSV file: the column `text`, or for a table all columns but the `label`; without a label, no targets."""
+    check(given, CSV_KEYS, "data")
+    if "file" not in given:
+        raise SpecError(f"data as a table needs 'file': {CSV_FORM}.")
+    file = given["file"]
+    table = read_csv(file, here, dtype={given["text"]: str} if "text" in given else None)
+    parts = {what: column_of(table, given[what], file) for what in ("text", "label") if what in given}
+    for what, column in parts.items():
+        if column.isna().any():
+            row = int(column.isna().to_numpy().argmax()) + 1
+            raise InputError(f"Row {row} of {file} has no {what} in the column '{given[what]}': fill it in, or delete the row.")
+    targets = parts["label"].tolist() if "label" in parts else None
+    if "text" in parts:
+        return parts["text"].tolist(), targets
+    if unnamed := [name for name in table.columns if str(name).startswith("Unnamed: ")]:
+        raise InputError(
+            f"Column {list(table.columns).index(unnamed[0]) + 1} of {file} has no name: name it, or leave it out if it counts rows."
+        )
+    return table.drop(columns=given.get("label", [])), targets
 
 
 def masks(where: str, here: Path, what: str = "the ground truth") -> Any:
@@ -183,8 +231,12 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
             raise SpecError(f"In {where}, '{key}' must be {wanted}, not {str(value)[:80]}.")
 
 
-def data(where: str) -> tuple[Any, Any]:
-    """Inputs in any form that `Audit` takes and targets or None, from a function."""
+def data(where: Any, here: Path) -> tuple[Any, Any]:
+    """Inputs in any form that `Audit` takes and targets or None, from a function or a CSV file."""
+    if isinstance(where, dict):
+        return csv_data(where, here)
+    if where.lower().endswith(".csv"):
+        raise SpecError(f"Say which columns of {where} to use: {CSV_FORM}.")
     found = call(where, {})
     parts = found if isinstance(found, tuple) else (found, None)
     if len(parts) != 2:
@@ -217,6 +269,8 @@ def build(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
         raise SpecError(f'[models.{name}] needs build = "module:function", or the path of an ONNX file or of a text classifier\'s folder.')
+    if ":" not in entry["build"] and not is_path(entry["build"], here):
+        raise SpecError(f"[models.{name}]: there is no folder '{here / entry['build']}', and build is not of the form module:function.")
     built: Any = here / entry["build"] if is_path(entry["build"], here) else call(entry["build"], entry.get("settings", {}))
     module = as_model(name, built)
     if "weights" in entry:

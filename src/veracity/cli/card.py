@@ -21,7 +21,7 @@ def card(
     budget: str = typer.Option("5m", help="About how long each model may take, such as 90s, 10m or 2h."),
     out: Path | None = typer.Option(None, help="The folder; the file's 'out' with -card by default. Several models get one each in it."),
     samples: int | None = typer.Option(None, min=8, help="How many samples to use instead of as many as the budget allows."),
-    racing: bool = typer.Option(True, help="Whether explainers that are out, surely dominated or settled get no more samples."),
+    racing: bool = typer.Option(True, help="Whether explainers about which more samples would hardly tell anything get no more of them."),
     advise: bool = typer.Option(False, "--advise", help="Change explainers that do not follow the model's symmetry; say what it gains."),
     workers: int | None = Workers,
     device: str = Device,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,7 +179,7 @@ def subjects(file: Path | None, model: str | None, data: str | None, weights: Pa
     if model is None or data is None:
         raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
     entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}
-    return {"model": audit_file.build("model", entry, Path.cwd())}, audit_file.data(data)[0]
+    return {"model": audit_file.build("model", entry, Path.cwd())}, audit_file.data(data, Path.cwd())[0]
 
 
 def advise(
@@ -232,3 +233,58 @@ def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audi
             )
         return audit_file.read(Path(mark.file))[0]
     raise SpecError(f"{folder} was made from Python: call veracity.advise(audit, '{folder}') there, where its models are at hand.")
+
+
+def may_have_made(audit: Audit, folder: Path) -> bool:
+    """Whether a run is an audit with a model of the same name: all that is known before anything is prepared."""
+    from veracity.engine.store import RunFolder
+    from veracity.engine.store.manifest import Kind
+
+    manifest = RunFolder(str(folder)).manifest(None)
+    return Kind(manifest["kind"]) is Kind.AUDIT and not set(audit.modules).isdisjoint(manifest["models"])
+
+
+def audits_at_hand(served: Path, file: Path | None) -> Callable[[Path], Callable[[], Audit] | None]:
+    """Finds what makes the audit behind a run again: the file that was given for it, or the audit file or recipe of this user's own run.
+
+    The file belongs to the run in its own folder, or to the served folder if that is a run.
+    """
+    from veracity.audit import Audit
+    from veracity.cli import audit_file
+    from veracity.core.registry import RECIPES
+    from veracity.engine.store import RunFolder
+    from veracity.engine.store.manifest import MANIFEST
+    from veracity.engine.store.writers import mark_of
+    from veracity.recipe import without_training
+
+    given, places = None, set[Path]()
+    if file is not None:
+        given, out = audit_file.read(file)
+        places = {place.resolve() for place in (served, Path(out)) if (place / MANIFEST).is_file()}
+        shown = [place for place in places if place.is_relative_to(served.resolve())]
+        if not shown:
+            raise SpecError(f"The run of {file} is not in {served}: give its folder, as in 'veracity app RUN --audit {file}'.")
+        if not any(may_have_made(given, place) for place in shown):
+            raise SpecError(f"{file} made no run in {served}: no audit there has one of its models. Give the audit file of the run.")
+
+    def assembled(name: str, folder: Path, scale: str) -> Audit:
+        with without_training():
+            made = RECIPES[name].assemble(folder, Scale(scale))
+        if not isinstance(made, Audit):
+            raise SpecError(f"The recipe '{name}' makes no single audit, so that the models of this run are not at hand.")
+        return made
+
+    def find(folder: Path) -> Callable[[], Audit] | None:
+        if given is not None and folder.resolve() in places:
+            return lambda: given
+        store = RunFolder(str(folder))
+        mark = mark_of(store.files)
+        if mark is None:
+            return None
+        if mark.file:
+            return lambda: audit_file.read(Path(mark.file))[0]
+        spec = store.manifest()["spec"]
+        name, scale = str(spec.get("recipe", "")), str(spec.get("scale", ""))
+        return partial(assembled, name, folder, scale) if name in RECIPES and scale in list(Scale) else None
+
+    return find

@@ -288,11 +288,14 @@ def interface(
     host: str = typer.Option("127.0.0.1", help="Where to listen; anything but the loopback lets other machines in who know the address."),
     token_file: Path | None = typer.Option(None, help="A file that holds the token; it is made, for you alone, if it is not there."),
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the browser."),
+    audit: Path | None = typer.Option(None, help="The audit file that made the run, for live draws; not needed for runs of yours."),
 ) -> None:
     """Look at runs in the browser: orbits with live models, audits, reports."""
     from veracity.app import show as serve
+    from veracity.cli.measure import audits_at_hand
 
-    if serve(folder, port=port, host=host, token_file=token_file, open_browser=browser):
+    find = audits_at_hand(folder, audit)
+    if serve(folder, find=find, port=port, host=host, token_file=token_file, open_browser=browser):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)  # an answer that some thread still computes would keep the process for as long as it takes

@@ -142,6 +142,7 @@ class Explainer(Component, ABC):
     structured   whether it explains inputs with a structure
     local        whether its only forward pass is one of the inputs themselves, which gives their scores too
     signed       whether explanations may be negative, which decides the fair random control
+    directed     whether signs, if there are any, speak for or against the explained output, and are not those of the input
     contrasts    whether it compares a perturbed model with the unperturbed one, whose scores it needs
     splits       whether it cuts the passes of all its inputs into calls of `context.batch` rows, all of them full but the last
     """
@@ -154,6 +155,7 @@ class Explainer(Component, ABC):
     structured: ClassVar[bool] = False
     local: ClassVar[bool] = False
     signed: ClassVar[bool] = True
+    directed: ClassVar[bool] = True
     contrasts: ClassVar[bool] = False
     splits: ClassVar[bool] = False
 

@@ -71,16 +71,20 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = TensorSnapshot(dict(model.named_buffers()))  # a model may count its passes there
     try:
-        model.eval()
-        for parameter in gradients:
-            parameter.grad = None
+        if any(modes.values()):
+            model.eval()
+        for parameter, gradient in gradients.items():
+            if gradient is not None:
+                parameter.grad = None
         with products_in(PRECISION.get()):
             yield model
     finally:
         for module, mode in modes.items():
-            module.training = mode
+            if module.training is not mode:
+                module.training = mode
         for parameter, gradient in gradients.items():
-            parameter.grad = gradient
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
         buffers.restore()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 MINUS = "\N{MINUS SIGN}"
@@ -32,6 +32,15 @@ def number(value: float, digits: int = 3) -> str:
     shown = digits if size < LARGE else min(digits, max(0, 3 - math.floor(math.log10(size))))
     text = f"{value:.{shown}f}" if size < HUGE else f"{value:.3g}"
     return f"{MINUS}{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")
+
+
+def joined(parts: Sequence[str], link: str = "and") -> str:
+    """Parts of a sentence in a row.
+
+    >>> joined(["a", "b", "c"]), joined(["a", "b"], "or"), joined([])
+    ('a, b and c', 'a or b', '')
+    """
+    return f" {link} ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
 def decimals(values: Iterable[float]) -> int:

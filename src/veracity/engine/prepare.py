@@ -271,6 +271,7 @@ class AuditPlan:
                 "explainer": job.explainer,
                 "control": explainer is not None and explainer.control,
                 "signed": explainer is None or explainer.signed,
+                "directed": explainer is None or (explainer.signed and explainer.directed),
                 "frame": explainer.frame.value if explainer else "",
                 "categorical": explainer is not None and explainer.categorical,
                 **({"null": null} if (null := self.problem.nulls.get(job.explainer)) else {}),

@@ -116,6 +116,7 @@ class InputXSaliency(OnePass):
     name = "input_x_saliency"
     reference = "Fel et al., How good is your explanation? (WACV 2022), appendix B"
     method = captum.attr.Saliency
+    directed = False
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         return inputs.detach() * super().explain(model, inputs, targets, context)

@@ -29,6 +29,7 @@ class Wrapper(InputObserver, Learner, ABC):
     structured: ClassVar[bool] = computed(lambda self: self.inner.structured)
     stochastic: ClassVar[bool] = computed(lambda self: self.inner.stochastic)
     signed: ClassVar[bool] = computed(lambda self: self.inner.signed)
+    directed: ClassVar[bool] = computed(lambda self: self.inner.directed)
     contrasts: ClassVar[bool] = computed(lambda self: self.inner.contrasts)
     splits: ClassVar[bool] = computed(lambda self: self.inner.splits)
     by_class: ClassVar[bool] = computed(lambda self: (one := learner(self.inner)) is not None and one.by_class)

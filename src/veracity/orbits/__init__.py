@@ -3,7 +3,7 @@
 from veracity.orbits.detectors import TorchvisionDetector, TransformersDetector
 from veracity.orbits.evaluation import OrbitEvaluation
 from veracity.orbits.grids import Axis, GroupOrbit, Layout, Orbit
-from veracity.orbits.layouts import CropOrbit, DiskOrbit, FlowOrbit, RotationOrbit, ScaleOrbit
+from veracity.orbits.layouts import CropOrbit, DiskOrbit, FlowOrbit, RigidOrbit, RotationOrbit, ScaleOrbit
 from veracity.orbits.live import Live, LiveAnswer
 from veracity.orbits.result import OrbitResult
 from veracity.orbits.tasks import Classification, Detection, Flow, Metric, Regression, Task

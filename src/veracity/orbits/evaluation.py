@@ -53,7 +53,7 @@ class OrbitEvaluation:
     inputs      a tensor (samples, ...), or an Inputs; scenes larger than the window for a CropOrbit
     targets     the truth: class numbers (samples,), boxes (samples, objects, 5), fields (samples, 2, H, W), numbers (samples, ...);
                 without it outputs are compared with their consensus alone
-    orbit       RotationOrbit, ScaleOrbit, CropOrbit, FlowOrbit, DiskOrbit, or the GroupOrbit of any group
+    orbit       RotationOrbit, ScaleOrbit, RigidOrbit, CropOrbit, FlowOrbit, DiskOrbit, or the GroupOrbit of any group
     task        Classification, Detection, Flow or Regression, with its metrics
     explainers  names, Explainers, functions; a list or {"label": ...}; each adds a metric: how well its maps follow the input
     labels      the group of each sample, as numbers or names (samples,); by default the classes of the targets

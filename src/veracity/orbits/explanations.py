@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reading, Reads
+from veracity.core.spaces import InputSpace
 from veracity.core.targets import Label, Outputs, Target
 from veracity.engine.admission import admit
 from veracity.engine.memory import Budget
@@ -79,6 +81,16 @@ def explained_problem(
     return try_explainers(problem, budgets)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """The explanation of a moved input, e(g x), the expected one, g e(x), how well they agree, and the number of the class explained."""
+
+    found: Tensor
+    expected: Tensor
+    agreement: float
+    target: int | None
+
+
 class OrbitExplainer:
     """One explainer of one model, followed along orbits."""
 
@@ -111,6 +123,18 @@ class OrbitExplainer:
 
         self.budget.spend(len(found), self.rows_each, compare)
         return found.reshape(len(samples), length)
+
+    @torch.no_grad()
+    def beside_expected(self, x: Signals, moved: Signals, element: Tensor, space: InputSpace, sample: int) -> Moved:
+        """One sample's explanation after a transform, and the one before it, moved along."""
+        numbers = torch.tensor([sample])
+        targets = self.problem.models[self.name].targets[numbers].to(self.device)
+        before = self.explanation(x.to(self.device), targets, numbers, 0)
+        after = self.explanation(moved.to(self.device), targets, numbers, 1)
+        base, here = (Reading(targets, {Reads.EXPLANATION: value}) for value in (before, after))
+        pair = pair_of(space, element.to(self.device), base, here, Frame.INPUT)
+        target = int(targets[0]) if targets.ndim == 1 and not targets.is_floating_point() else None
+        return Moved(found=after[0], expected=self.score.expected(pair)[0], agreement=float(self.score.observe(pair)), target=target)
 
     def explanation(self, x: Signals, targets: Tensor, samples: Tensor, draw: Tensor | int) -> Tensor:
         """e(x) with the random numbers of a sample and a draw; draw 0 is the unmoved input."""

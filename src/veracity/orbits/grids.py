@@ -26,10 +26,11 @@ ROUNDING = 1e-9
 
 
 class Layout(StrEnum):
-    """How values along an orbit are drawn: a polar line, a heat map, tiles, a disk, or a plain line."""
+    """How values along an orbit are drawn: a polar line, a heat map, heat maps by angle, tiles, a disk, or a plain line."""
 
     POLAR = "polar"
     HEATMAP = "heatmap"
+    SLICES = "slices"
     TILES = "tiles"
     DISK = "disk"
     LINE = "line"

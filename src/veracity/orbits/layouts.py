@@ -20,6 +20,7 @@ from veracity.orbits.grids import ROUNDING, WHOLE_TURN, Axis, GroupOrbit, Layout
 from veracity.perturb.groups.base import UNMOVED, describe
 from veracity.perturb.groups.dihedral import Dihedral, Mirror
 from veracity.perturb.groups.product import FiniteGroupProduct
+from veracity.perturb.groups.rigid import RigidMotion
 from veracity.perturb.groups.rotations import TURN, Rotation, Rotations3D
 from veracity.perturb.groups.scaling import Scaling
 from veracity.perturb.groups.shifts import Crop
@@ -264,11 +265,75 @@ class ScaleOrbit(Orbit):
         return f"{2.0 ** float(at[0]):.4g} times"
 
 
-KNOWN: dict[str, type[Orbit]] = {kind.name: kind for kind in (CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, RotationOrbit, ScaleOrbit)}
+@ORBITS.add
+@dataclass(frozen=True, kw_only=True)
+class RigidOrbit(Orbit):
+    """An image rotated about its centre, then shifted by (dx, dy): all angles by `angle_step`, all shifts of up to `reach` by `shift_step`.
+
+    Element number (angle * rows + row) * columns + column has dx of its column, dy of its row. Black comes in where the image was.
+
+    >>> orbit = RigidOrbit(reach=2, shift_step=2, angle_step=90.0)
+    >>> len(orbit.elements), orbit.identity, orbit.label(orbit.coordinates()[9])
+    (36, 4, '(-2, -2) px, 90°')
+    """
+
+    name = "rigid_orbit"
+    layout = Layout.SLICES
+
+    reach: Count = 4
+    shift_step: Count = 2
+    angle_step: float = 30.0
+
+    @property
+    def space(self) -> RigidMotion:
+        """Rotations followed by shifts."""
+        return RigidMotion(reach=float(self.reach))
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Shifts in pixels, and the angle."""
+        last = float(turns(self, self.angle_step)[-1])
+        low, high, step = -float(self.reach), float(self.reach), float(self.shift_step)
+        across = Axis(name="dx", label="shift to the right", unit="px", low=low, high=high, step=step)
+        down = Axis(name="dy", label="shift down", unit="px", low=low, high=high, step=step)
+        return across, down, Axis(name="angle", label="angle", unit="°", low=0.0, high=last, period=WHOLE_TURN, step=self.angle_step)
+
+    @property
+    def identity(self) -> int:
+        """No shift at angle 0, in the middle of the first slice."""
+        return (len(self.shifts) ** 2 - 1) // 2
+
+    @property
+    def shifts(self) -> Tensor:
+        """Shifts along one axis, float64; raises unless they hold 0 and both ends."""
+        if self.reach % self.shift_step:
+            raise SpecError(f"{describe(self)} needs a reach that is a multiple of the step, such as reach=4, shift_step=2.")
+        return torch.arange(-self.reach, self.reach + 1, self.shift_step, dtype=torch.float64)
+
+    def coordinates(self) -> Tensor:
+        """(dx, dy, angle in degrees), (K, 3)."""
+        shifts, angles = column_first_pairs(self.shifts, self.shifts), turns(self, self.angle_step)
+        return torch.cat((shifts.repeat(len(angles), 1), angles.repeat_interleave(len(shifts))[:, None]), dim=1)
+
+    def locate(self, at: Tensor) -> Tensor:
+        """The motions, whatever shift and angle."""
+        shift, angle = at.double()[:, :2].clamp(-self.reach, self.reach), at.double()[:, 2:].remainder(WHOLE_TURN)
+        return torch.cat((angle * (TURN / WHOLE_TURN), shift), dim=1)
+
+    def label(self, at: Tensor) -> str:
+        """Shift and angle."""
+        across, down, angle = (f"{float(value):g}" for value in at)
+        return f"({across}, {down}) px, {angle}°"
+
+
+KNOWN: dict[str, type[Orbit]] = {
+    kind.name: kind for kind in (CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, RigidOrbit, RotationOrbit, ScaleOrbit)
+}
 LENGTHS: dict[str, Callable[[Mapping[str, Any]], float]] = {
     RotationOrbit.name: lambda given: 360.0 / given["step"],
     DiskOrbit.name: lambda given: 360.0 / given["step"] * 180.0 / given["step"] - 180.0 / given["step"],
     ScaleOrbit.name: lambda given: 2.0 * given["reach"] / given["step"] + 1.0,
+    RigidOrbit.name: lambda given: (2.0 * given["reach"] / given["shift_step"] + 1.0) ** 2 * 360.0 / given["angle_step"],
     CropOrbit.name: lambda given: (2.0 * given["reach"] / given["step"]) ** 2,
 }
 """About how many elements an orbit has by its settings."""

@@ -179,12 +179,16 @@ class OrbitPlan:
 
     def _metric_entries(self) -> list[dict[str, Any]]:
         """One record per metric; an infinite bound is null. How well the maps of an explainer move along is a metric too."""
-        outputs = [(one.name, one.title, one.unit, one.bounds, one.direction is Direction.HIGHER, None) for one in self.task.metrics]
-        maps = [(name := equivariance_column(label), name, "", (-1.0, 1.0), True, label) for label in self.explainers]
+        outputs = [
+            (one.name, one.title, one.consensus_title, one.unit, one.bounds, one.direction is Direction.HIGHER, None)
+            for one in self.task.metrics
+        ]
+        maps = [(name := equivariance_column(label), name, name, "", (-1.0, 1.0), True, label) for label in self.explainers]
         return [
             {
                 "name": name,
                 "label": label,
+                "consensus_label": beside,
                 "unit": unit,
                 "low": low if math.isfinite(low) else None,
                 "high": high if math.isfinite(high) else None,
@@ -192,7 +196,7 @@ class OrbitPlan:
                 "references": [CONSENSUS] if self.truth is None else [TRUTH, CONSENSUS],
                 "explainer": explainer,
             }
-            for name, label, unit, (low, high), better, explainer in (*outputs, *maps)
+            for name, label, beside, unit, (low, high), better, explainer in (*outputs, *maps)
         ]
 
 

@@ -49,7 +49,8 @@ class OrbitResult:
 
     `values` are the metrics; `outputs` and `picture` are what the interface draws. Attributes from the manifest:
 
-    models, explainers, metrics     names; a metric has name, label, unit, low, high, higher_is_better, references and explainer
+    models, explainers, metrics     names; a metric has name, label, consensus_label, unit, low, high, higher_is_better, references
+                                    and explainer
     references                      what outputs were judged against: truth and consensus, or the consensus alone
     samples, shape, labels, groups  N, the shape of a sample, which group each sample counts to (N,) or None, the names of the groups
     kind, classes, truth_classes    the kind of task, the names of its classes, and the true class of each sample (N,) or None

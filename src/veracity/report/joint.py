@@ -13,7 +13,7 @@ from veracity.report.figures.chart import key, legend
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.tables import OverviewData, overview_data
 from veracity.report.html import cells, draw, template
-from veracity.report.page import leaders
+from veracity.report.page import answer_of, leaders
 from veracity.report.reading import RunReading, read
 from veracity.report.rows import explanation_scores
 from veracity.report.wording import capital, title_of
@@ -50,7 +50,7 @@ def render_several(study: JointResult, links: Mapping[str, str]) -> str:
     return template("joint.html.j2").render(
         title=study.title or "Explanation audits",
         links=list(links.items()),
-        answer=leaders(tables, without, whole=whole),
+        answer=answers_of(readings, leaders(tables, without, whole=whole)),
         charts=charts([replace(row, model=label) for label, row in rows_of(readings, several=several)], names, level),
         legend=legend(names),
         keys={label: key(index) for index, label in enumerate(names)},
@@ -58,6 +58,14 @@ def render_several(study: JointResult, links: Mapping[str, str]) -> str:
         summary=None if study.summary is None else readable(study.summary, level),
         numbers=numbers,
     )
+
+
+def answers_of(readings: Mapping[str, RunReading], together: Sequence[Markup]) -> list[tuple[str, Sequence[Markup]]]:
+    """What the audits say `together`; where they have no scores to count wins in, what each of them says, by its name."""
+    if together:
+        return [("", together)]
+    own = [(str(audit), [sentence for part in answer_of(one.run) for sentence in part]) for audit, one in readings.items()]
+    return [(audit, said) for audit, said in own if said]
 
 
 def named(audit: str, model: str, *, several: bool) -> str:

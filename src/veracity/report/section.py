@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from veracity.core.scores import Score
 from veracity.report.answer import Answer, answer
 from veracity.report.figure import Plot, figures_of
 from veracity.report.figures.boxes import boxes_data, draw_boxes
@@ -23,6 +24,16 @@ from veracity.report.rows import badness, frames_of
 from veracity.report.wording import frame_title, listing, name, say, sentences, specs_of
 from veracity.results import Row
 from veracity.results.words import caveats, cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreWords:
+    """What one score of explanations is, how it was set, what it says in this run, and its assumptions: each may fail on some samples."""
+
+    definition: str
+    settings: tuple[str, ...]
+    answer: Answer
+    assumptions: tuple[tuple[str, bool], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +71,22 @@ class Section:
         return next((row.null for row in self.rows if row.null == row.null), math.nan)
 
 
+def score_words(reading: RunReading, score: str) -> ScoreWords:
+    """What can be said of one score of explanations without a drawing."""
+    known = reading.score(score)
+    return ScoreWords(
+        definition=definition_of(known),
+        settings=tuple(filter(None, [known.setting()])),
+        answer=section_answer(reading, score),
+        assumptions=tuple(
+            (f"{one.model}: {one.text}" if reading.several else one.text, one.fails > 0) for one in reading.assumed if one.score == score
+        ),
+    )
+
+
 def section(reading: RunReading, score: str) -> Section:
     """One score of explanations, drawn."""
+    words = score_words(reading, score)
     models, mine, known, ranking = reading.models, reading.of(score), reading.score(score), reading.ranking(score)
     place = {label: index for index, label in enumerate(ranking.order)}
     rows = tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer])))
@@ -78,12 +103,12 @@ def section(reading: RunReading, score: str) -> Section:
     )
     return Section(
         score=score,
-        definition=plain_definition(known.definition or type(known).summary()),
+        definition=words.definition,
         searched=searched,
-        notes=(*filter(None, [known.setting()]), *(costs(mine, models) if searched else ())),
+        notes=(*words.settings, *(costs(mine, models) if searched else ())),
         measure="" if known.pooled else reading.measure(score),
         averaged=reading.about(score).get("reduce", "mean") == "mean" and not searched,
-        answer=section_answer(reading, score),
+        answer=words.answer,
         ranking=ranking,
         chart=draw_ranking(ranking),
         rows=rows,
@@ -93,12 +118,17 @@ def section(reading: RunReading, score: str) -> Section:
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
         gallery_notes=tuple(gallery_notes(exhibits)),
         matrices=tuple(matrices(reading, score, ranking)),
-        assumptions=tuple(f"{one.model}: {one.text}" if reading.several else one.text for one in reading.assumed if one.score == score),
+        assumptions=tuple(text for text, _ in words.assumptions),
         shared=not known.pooled
         and any(not one.sampling.nested and not one.sampling.exhaustive for one in reading.run.series if one.score == score),
         sources=tuple(dict.fromkeys(str(entry["where"]) for entry in published if entry.get("score") == score and entry.get("where"))),
         caveats=tuple(caveats(published, score, models, {row.explainer for row in mine})),
     )
+
+
+def definition_of(score: Score) -> str:
+    """What a score is, in a sentence or two."""
+    return plain_definition(score.definition or type(score).summary())
 
 
 def plain_definition(text: str) -> str:

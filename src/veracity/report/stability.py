@@ -87,11 +87,10 @@ def empty_sentences(rows: Sequence[Row], score: Any, label: str, place: Markup) 
     word, alike, predicts = word_of(label), max(row.pairs_same or 0 for row in lost), score.pairs == "same_prediction"
     if all(row.pairs_same == 0 for row in lost):
         what = "predicts the same class" if predicts else "is right about a sample"
-        return sentences(say("stable.same_empty", SAME, place, word, what, lost=len(lost)))
+        return sentences(say("stable.same_empty", what, place, word, SAME, lost=len(lost)))
     if not alone(score) and all(row.pairs_differ == 0 for row in lost):
-        never = "in no pair of models is exactly one right, as when all predictions are right"
-        why = "no two models ever predict differently" if predicts else never
-        return sentences(say("stable.differ_empty", DIFFER, place, word, why, lost=len(lost), alike=alike))
+        why = "No two models ever predict differently" if predicts else "No two models contradict each other about a sample"
+        return sentences(say("stable.differ_empty", why, place, word, DIFFER, lost=len(lost), alike=alike))
     return sentences(say("stable.equal", word, place, names_or_count(lost), lost=len(lost), alike=alike))
 
 

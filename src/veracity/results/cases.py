@@ -5,7 +5,7 @@ A run of a million samples has some thousand cells. What one sample says lies in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,31 @@ def sample_input(run: Result, sample: int) -> Tensor | None:
     check_sample(run, sample)
     cells = [cell for cell in run.manifest["cells"] if place_in(run, cell, sample) is not None]
     return next((pair.input for pair in pairs_in(run, cells) if pair.sample == sample), None)
+
+
+def sample_inputs(run: Result, samples: Sequence[int]) -> dict[int, Tensor]:
+    """The inputs of those of some samples that the run kept; each file is read once."""
+    wanted, found = set(samples), dict[int, Tensor]()
+    stored = run.folder.records.keys("worst")
+    for cell in run.manifest["cells"]:
+        if len(found) == len(wanted):
+            break
+        if cell["key"] in stored and any(place_in(run, cell, sample) is not None for sample in wanted - found.keys()):
+            found |= {pair.sample: pair.input for pair in pairs_in(run, [cell]) if pair.sample in wanted}
+    return found
+
+
+def sample_explanations(run: Result, model: str, explainer: str, samples: Sequence[int]) -> dict[int, Tensor]:
+    """The explanations of those of some samples that the run kept, of unperturbed inputs; each file is read once."""
+    stored, found = run.folder.records.keys("explanations"), dict[int, Tensor]()
+    mine = [cell for cell in run.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
+    for base, cell in {cell["base"]: cell for cell in mine if cell.get("base") in stored}.items():
+        places = {sample: place for sample in samples if (place := place_in(run, cell, sample)) is not None}
+        kept = run.folder.read_tensors("explanations", base) if places else None
+        if kept is not None:
+            maps = kept["explanation"]
+            found |= {sample: maps[place].clone() for sample, place in places.items() if place < len(maps)}
+    return found
 
 
 def pairs_in(run: Result, cells: Iterable[Cell]) -> Iterator[WorstPair]:

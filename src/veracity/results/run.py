@@ -588,6 +588,7 @@ class Result:
                 explainer=explainer,
                 control=first["control"],
                 signed=first["signed"],
+                directed=first.get("directed", first["signed"]),
                 frame=first.get("frame", Frame.INPUT.value if explainer else ""),
                 categorical=first.get("categorical", False),
                 score=score,

@@ -93,7 +93,10 @@ class Arrays:
 
     def without(self, samples: Collection[int]) -> Arrays:
         """Without these samples."""
-        kept = ~np.isin(self.samples, list(samples))
+        return self.only(~np.isin(self.samples, list(samples)))
+
+    def only(self, kept: NDArray[np.bool_]) -> Arrays:
+        """The samples that are marked."""
         arrays: dict[str, Any] = {name: getattr(self, name)[kept] for name in ("samples", "values", "counts", "per_sample", "no_response")}
         return replace(
             self,
@@ -144,6 +147,7 @@ class Series:
     explainer: str
     control: bool
     signed: bool
+    directed: bool
     frame: str
     categorical: bool
     score: str
@@ -215,9 +219,10 @@ class Series:
 
         def chosen() -> Arrays:
             found = read()
-            return found.without(np.setdiff1d(found.samples, samples).tolist())
+            return found.only(np.isin(found.samples, samples))
 
-        return replace(self, read=chosen, lost={key: why for key, why in self.lost.items() if key in set(samples.tolist())})
+        kept = set(samples.tolist()) if self.lost else set()
+        return replace(self, read=chosen, lost={key: why for key, why in self.lost.items() if key in kept})
 
     def sound(self) -> Series:
         """Without the samples that failed."""

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.core.errors import InputError, SpecError
-from veracity.orbits import CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, RotationOrbit, ScaleOrbit
+from veracity.orbits import CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, RigidOrbit, RotationOrbit, ScaleOrbit
 from veracity.perturb import CyclicShift, Rotations3D
+from veracity.perturb.groups.rigid import RigidMotion
 from veracity.perturb.groups.rotations import matrices
 
 ORBITS = [
@@ -17,6 +18,7 @@ ORBITS = [
     (ScaleOrbit(reach=1.0, step=0.25), (3, 9, 8)),
     (CropOrbit(window=6, reach=4, step=2), (2, 14, 15)),
     (FlowOrbit(), (2, 5, 5)),
+    (RigidOrbit(reach=2, shift_step=1, angle_step=45.0), (2, 9, 11)),
     (DiskOrbit(plane="xz", step=30.0), (7, 3)),
     (GroupOrbit(space=CyclicShift(axes=(-2, -1))), (1, 3, 4)),
 ]
@@ -88,6 +90,40 @@ def test_a_zoom_is_a_power_of_two_and_may_lie_between_the_grid():
 def test_a_zoom_must_reach_its_end(step):
     with pytest.raises(SpecError, match="multiple of the step"):
         ScaleOrbit(step=step).fit(torch.Size([1, 8, 8]))
+
+
+def test_a_rigid_motion_is_a_rotation_and_then_a_shift_by_hand():
+    """With a blank border, nothing leaves the frame on the way, and rolling rows and columns is a shift."""
+    orbit = RigidOrbit(reach=3, shift_step=1, angle_step=30.0).fit(torch.Size([2, 15, 15]))
+    assert orbit.layout is Layout.SLICES
+    assert [axis.name for axis in orbit.axes] == ["dx", "dy", "angle"]
+    x = torch.zeros(1, 2, 15, 15)
+    x[..., 5:10, 5:10] = torch.rand(2, 5, 5, generator=torch.Generator().manual_seed(2))
+    moved = orbit.space.act(orbit.elements, x.expand(len(orbit.elements), -1, -1, -1))
+    turn = RotationOrbit(step=30.0)
+    for number, (dx, dy, angle) in enumerate(orbit.coordinates().tolist()):
+        turned = turn.space.act(turn.locate(torch.tensor([[angle]])), x)
+        assert torch.allclose(moved[number], turned.roll((int(dy), int(dx)), (-2, -1))[0], atol=1e-5)
+    assert orbit.locate(torch.tensor([[0.5, -9.0, 375.0]])).tolist() == [pytest.approx([math.pi / 12, 0.5, -3.0])]
+
+
+def test_rigid_motions_compose_as_they_act():
+    space = RigidMotion()
+    draws = torch.rand(2, 20, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    g, h = draws * torch.tensor([2 * math.pi, 2.0, 2.0])
+    undone = space.compose(g, space.inverse(g))
+    assert torch.allclose(undone[:, 0].cos(), torch.ones(20).double())
+    assert torch.allclose(undone[:, 1:], torch.zeros(20, 2).double(), atol=1e-9)
+    rows, columns = torch.meshgrid(torch.arange(41.0), torch.arange(41.0), indexing="ij")
+    smooth = torch.exp(-((rows - 17) ** 2 + (columns - 24) ** 2) / 60).double()[None, None].expand(20, 1, 41, 41)
+    once, twice = space.act(space.compose(g, h), smooth), space.act(g, space.act(h, smooth))
+    assert torch.allclose(once[..., 10:31, 10:31], twice[..., 10:31, 10:31], atol=0.02)
+
+
+@pytest.mark.parametrize("settings", [{"reach": 3, "shift_step": 2}, {"angle_step": 7.0}, {"reach": 0}])
+def test_rigid_grids_that_do_not_fit_are_refused(settings):
+    with pytest.raises(SpecError, match=r"multiple of the step|divides 360|whole number of at least 1"):
+        RigidOrbit(**settings).fit(torch.Size([1, 8, 8]))
 
 
 def test_windows_lie_row_by_row():

@@ -1,18 +1,14 @@
 import type { Loaded } from "../cache";
 import { el, keep } from "../dom";
-import { saveCsv, saveSvg, type Table } from "./export";
-
-export interface Exports {
-  name: string;
-  /** The panel as a drawing; null while there is nothing to draw. */
-  svg: () => SVGSVGElement | null;
-  csv: () => Table | Promise<string> | null;
-}
+import { enlarger } from "../large";
+import { saveButtons, type Exports } from "../save";
 
 /** One panel of an audit: a title, tools, its content, and a sentence in its place while it is loading or refused. */
 export class Board {
   readonly node: HTMLElement;
   readonly tools = el("div", { class: "board-tools" });
+  /** What stands above the panel in a saved picture. */
+  caption = "";
   readonly body = el("div", { class: "board-body" });
   private readonly subtitle = el("p", { class: "quiet", "data-testid": "subtitle" });
   private readonly message = el("p", { class: "board-message", role: "status" });
@@ -20,18 +16,13 @@ export class Board {
 
   constructor(id: string, title: string, retry: () => void, exports: Exports) {
     this.again = el("button", { type: "button", hidden: true, onclick: retry }, "Try again");
-    const svg = el("button", { type: "button", "aria-label": `Save ${title} as SVG`, "data-testid": `${id}-svg`, onclick: () => saveSvg(exports.name, exports.svg()) }, "SVG");
-    const csv = el("button", { type: "button", "aria-label": `Save ${title} as CSV`, "data-testid": `${id}-csv`, onclick: () => save() }, "CSV");
     const saving = el("p", { class: "board-message board-saving", role: "status" });
-    const save = (): void => {
-      keep(saving, { textContent: "" });
-      void saveCsv(exports.name, exports.csv, (reason) => keep(saving, { textContent: `The table was not saved. ${reason}` }));
-    };
+    const save = saveButtons(id, title, { caption: () => this.caption, ...exports }, (textContent) => keep(saving, { textContent }));
     const heading = el("h2", { id: `title-${id}` }, title);
     this.node = el(
       "section",
       { class: `board board-${id}`, "data-testid": id, "data-state": "loading", "aria-labelledby": `title-${id}` },
-      el("header", {}, heading, el("div", { class: "board-save" }, svg, csv)),
+      el("header", {}, heading, el("div", { class: "board-save" }, ...save, enlarger(id, title))),
       this.subtitle,
       this.tools,
       this.message,

@@ -1,7 +1,7 @@
 import { rowsOf, type Row } from "../pages/rows";
-import type { State } from "../state";
+import type { Pictures, State } from "../state";
 import type { AuditMeta, ScoreInfo } from "../types";
-import type { Order, Subject } from "./types";
+import type { Order, Picks, Subject } from "./types";
 
 /** What is chosen on the page of an audit; it holds over all panels. */
 export interface Choice {
@@ -9,8 +9,17 @@ export interface Choice {
   score: ScoreInfo;
   explainer: string;
   sample: number | null;
+  /** Why this sample is shown although nobody chose one; "" if somebody did. */
+  because: string;
   order: Order;
   only: string;
+  /** The score that samples are sorted by; "" for the chosen one. */
+  by: string;
+  /** The selection of samples, as texts. */
+  picks: Picks;
+  pictures: Pictures;
+  /** The scores that single samples have: first those of the explainer, then those of its model. */
+  single: ScoreInfo[];
   /** The rows of the score on the model, best first, controls behind. */
   ranked: Row[];
 }
@@ -24,11 +33,24 @@ export function choose(meta: AuditMeta, state: State): Choice | null {
   const explainer = (ranked.find((row) => row.explainer === state.explainer) ?? ranked[0])?.explainer ?? "";
   const order = state.sort === "best" || state.sort === "number" ? state.sort : "worst";
   const only = (meta.choices[model] ?? []).includes(state.only ?? "") ? (state.only ?? "all") : "all";
-  return { model, score, explainer, sample: state.sample, order, only, ranked };
+  const measured = (name: string, of: string): boolean => meta.table.some((row) => row.score === name && row.model === model && (row.explainer ?? "") === of);
+  const own = meta.scores.filter(({ name, pooled }) => !pooled && measured(name, explainer));
+  const single = [...own, ...meta.scores.filter((one) => !one.pooled && !own.includes(one) && measured(one.name, ""))];
+  const by = single.some(({ name }) => name === state.by && name !== score.name) ? (state.by ?? "") : "";
+  const pictures = state.pictures === "all" && !meta.live ? "inputs" : (state.pictures ?? "inputs");
+  return { model, score, explainer, sample: state.sample, because: "", order, only, by, picks: state.picks, pictures, single, ranked };
 }
 
 export function subjectOf(choice: Choice): Subject {
   return { model: choice.model, explainer: choice.explainer, score: choice.score.name };
+}
+
+/** Why the first sample of the list is shown. */
+export function becauseFirst({ order, only, by, picks, single, score }: Choice, start: number): string {
+  const sorted = single.find(({ name }) => name === by) ?? score;
+  if (start > 0 || order === "number") return "the first of the list, as nobody chose one";
+  const among = only !== "all" ? " of the list" : picks.length > 0 ? " of the selected ones" : "";
+  return `the ${order}${among} by ${sorted.title}, as nobody chose one`;
 }
 
 /** Best first; controls behind explainers, and what has no value behind what has one. */

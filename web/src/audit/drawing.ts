@@ -1,7 +1,8 @@
+import { scaleLinear } from "d3-scale";
 import { el, svg } from "../dom";
 import { number } from "../format";
 import { breakable } from "./chosen";
-import type { Drawing } from "./types";
+import type { Drawing, PlotLine } from "./types";
 
 const SIDE = 200;
 const LANE = 60;
@@ -17,7 +18,7 @@ export function drawn(drawing: Drawing, name: string): SVGSVGElement {
     case "words":
       return words(drawing.words, drawing.shares, name);
     case "facts":
-      return facts(drawing.names, drawing.values, name);
+      return facts(drawing.names, drawing.values, drawing.changed ?? [], name);
     case "bars":
       return bars(drawing, name);
     case "lines":
@@ -26,6 +27,10 @@ export function drawn(drawing: Drawing, name: string): SVGSVGElement {
       return lanes(drawing.rows, name, trace);
     case "points":
       return points(drawing.places, drawing.shares, name);
+    case "graph":
+      return graph(drawing, name);
+    case "plot":
+      return plot(drawing.lines, name);
     case "none":
       return lined([drawing.text], name);
   }
@@ -64,12 +69,17 @@ function words(texts: readonly string[], shares: readonly number[], name: string
   return node;
 }
 
-function facts(names: readonly string[], values: readonly string[], name: string): SVGSVGElement {
-  return lined(names.map((one, i) => `${one}: ${values[i] || "–"}`), name);
+/** Columns with their values; those that were changed are grey, behind an arrow. */
+function facts(names: readonly string[], values: readonly string[], changed: readonly number[], name: string): SVGSVGElement {
+  const others = new Set(changed);
+  const node = lined(names.map((one, i) => `${others.has(i) ? "→ " : ""}${one.length > 20 ? `${one.slice(0, 19)}…` : one}: ${values[i] || "–"}`), name);
+  changed.forEach((i) => node.children[i]?.classList.add("quiet"));
+  return node;
 }
 
+/** Lines of text; a long one makes all of them smaller, so that none is cut. */
 function lined(texts: readonly string[], name: string): SVGSVGElement {
-  const node = frame(SIDE, Math.max(1, texts.length) * BAR, name);
+  const node = frame(Math.max(SIDE, ...texts.map((text) => text.length * LETTER)), Math.max(1, texts.length) * BAR, name);
   texts.forEach((text, i) => node.append(svg("text", { x: 0, y: i * BAR + 13, class: "word" }, text)));
   return node;
 }
@@ -125,6 +135,87 @@ function points(places: [number, number][], shares: number[], name: string): SVG
   return node;
 }
 
+const NODE = 5;
+/** How far the nodes stay from the border. */
+const EDGE = 12;
+
+/** Nodes and edges; an explained one is red or blue, and one that was removed is dotted. */
+function graph(drawing: Extract<Drawing, { kind: "graph" }>, name: string): SVGSVGElement {
+  const node = frame(SIDE, SIDE, name);
+  const at = drawing.places.map(([x, y]) => [EDGE + (SIDE - 2 * EDGE) * x, EDGE + (SIDE - 2 * EDGE) * y]);
+  const known = new Set(drawing.edges.map(([from, to]) => `${from} ${to}`));
+  const [nodes, links] = [new Set(drawing.gone_nodes), new Set(drawing.gone_links)];
+  drawing.edges.forEach(([from, to], i) => {
+    const d = pathBetween(at[from], at[to], known.has(`${to} ${from}`));
+    const css = links.has(i) ? "link gone" : "link";
+    node.append(svg("path", { d, class: css }));
+    const share = drawing.links?.[i] ?? 0;
+    if (share !== 0) node.append(svg("path", { d, class: `link ${share < 0 ? "negative" : "positive"} bar`, opacity: Math.abs(share).toFixed(3) }));
+  });
+  at.forEach(([cx, cy], i) => {
+    node.append(svg("circle", { cx, cy, r: NODE, class: nodes.has(i) ? "node gone" : "node" }));
+    const share = drawing.nodes?.[i] ?? 0;
+    if (share !== 0) node.append(coloured(svg("circle", { cx, cy, r: NODE }), share));
+  });
+  return node;
+}
+
+/** A line that ends before the node it leads to; of an edge in both directions, each bends to its own side. A loop is a circle. */
+function pathBetween([x1, y1]: number[], [x2, y2]: number[], both: boolean): string {
+  if (x1 === x2 && y1 === y2) return `M${x1} ${y1}m0 ${-NODE}a5 5 0 1 1 0.1 0`;
+  const far = Math.hypot(x2 - x1, y2 - y1);
+  const [dx, dy] = [(x2 - x1) / far, (y2 - y1) / far];
+  const [ex, ey] = [x2 - dx * (NODE + 1), y2 - dy * (NODE + 1)];
+  const bend = both ? Math.min(10, far / 6) : 0;
+  const wing = (side: number): string => `M${ex.toFixed(1)} ${ey.toFixed(1)}l${(-6 * dx - side * 3 * dy).toFixed(1)} ${(-6 * dy + side * 3 * dx).toFixed(1)}`;
+  const curve = `Q${((x1 + x2) / 2 - bend * dy).toFixed(1)} ${((y1 + y2) / 2 + bend * dx).toFixed(1)} ${ex.toFixed(1)} ${ey.toFixed(1)}`;
+  return `M${x1.toFixed(1)} ${y1.toFixed(1)}${curve}${wing(1)}${wing(-1)}`;
+}
+
+const TALL = 132;
+/** The place of a plot within its drawing: left, right, top and bottom. */
+const BOX = [34, SIDE - 6, 6, TALL - 20];
+
+/** Lines against their places, the own one on top; gaps where there is no value. */
+function plot(lines: readonly PlotLine[], name: string): SVGSVGElement {
+  const node = frame(SIDE, TALL, name);
+  const [left, right, top, bottom] = BOX;
+  const known = (which: "places" | "values"): number[] => lines.flatMap((one) => one[which].filter((value) => value !== null));
+  const across = extent(known("places"));
+  const x = scaleLinear(across, [left, right]);
+  const y = scaleLinear(extent(known("values")), [bottom, top]).nice(3);
+  for (const tick of y.ticks(3)) {
+    node.append(svg("path", { d: `M${left} ${y(tick).toFixed(1)}H${right}`, class: "axis" }), svg("text", { x: left - 4, y: y(tick) + 4, "text-anchor": "end", class: "word tick" }, String(Number(tick.toPrecision(3))).replace("-", "−")));
+  }
+  across.forEach((place, i) => node.append(svg("text", { x: x(place), y: TALL - 5, "text-anchor": i === 0 ? "start" : "end", class: "word tick" }, String(Number(place.toPrecision(3))))));
+  const order = { other: 0, control: 1, draw: 2, own: 3 };
+  for (const line of [...lines].sort((a, b) => order[a.look] - order[b.look])) {
+    const path = svg("path", { d: pathOf(line, x, y), class: `course ${line.look}` });
+    path.append(svg("title", {}, line.name));
+    node.append(path);
+  }
+  return node;
+}
+
+function extent(values: readonly number[]): [number, number] {
+  const [low, high] = [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
+  return low < high ? [low, high] : Number.isFinite(low) ? [low - 0.5, low + 0.5] : [0, 1];
+}
+
+function pathOf({ places, values }: PlotLine, x: (place: number) => number, y: (value: number) => number): string {
+  let pen = "M";
+  return places.map((place, i) => {
+    const value = values[i];
+    if (place === null || value === null) {
+      pen = "M";
+      return "";
+    }
+    const step = `${pen}${x(place).toFixed(1)} ${y(value).toFixed(1)}`;
+    pen = "L";
+    return step;
+  }).join("");
+}
+
 const GAP = 14;
 const HEAD = 34;
 
@@ -158,7 +249,7 @@ export function sheet(tiles: readonly { caption: string; below: string; drawing:
 
 /** A captioned drawing of the page. */
 export function tile(caption: string, below: (Node | string)[], drawing: Drawing | null, missing: string, attributes: Record<string, string | null> = {}): HTMLElement {
-  const wide = drawing?.kind === "words" ? " tile-wide" : "";
+  const wide = drawing?.kind === "words" ? " tile-wide" : drawing?.kind === "facts" || drawing?.kind === "bars" ? " tile-text" : "";
   const shown = drawing === null ? el("p", { class: "quiet tile-empty" }, missing) : drawn(drawing, caption);
   return el("figure", { class: `tile${wide}`, ...attributes }, el("figcaption", {}, el("strong", {}, ...breakable(caption)), ...below), shown);
 }

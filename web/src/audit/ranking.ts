@@ -1,7 +1,8 @@
 import { scaleLinear } from "d3-scale";
+import type { Loaded } from "../cache";
 import { dashOf, modelColour } from "../colour";
 import { el, svg } from "../dom";
-import { number, percent } from "../format";
+import { count, number, percent } from "../format";
 import { axisRange } from "../orbit/compute";
 import { forest, forestText } from "../pages/forest";
 import { rowsOf, type Row } from "../pages/rows";
@@ -9,7 +10,9 @@ import type { Store } from "../store";
 import type { AuditMeta, Cell, ScoreInfo } from "../types";
 import { Board, refill } from "./board";
 import { arrow, better, breakable, nameOf, rank, type Choice } from "./chosen";
-import type { Table } from "./export";
+import type { Table } from "../save";
+import { selectedText } from "./selection";
+import type { SelectedValue, Selection } from "./types";
 
 const LINE = 15;
 const BESIDE = [
@@ -22,35 +25,39 @@ const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "un
 export class Ranking {
   readonly board: Board;
   private readonly table = el("table", { class: "ranking numbers" });
-  private now: { meta: AuditMeta; choice: Choice } | null = null;
+  private now: { meta: AuditMeta; choice: Choice; selected: SelectedValue[] | null } | null = null;
 
-  constructor(private readonly store: Store) {
-    this.board = new Board("ranking", "Ranking", () => undefined, { name: "ranking", svg: () => this.svg(), csv: () => this.csv() });
+  constructor(
+    private readonly store: Store,
+    retry: () => void,
+  ) {
+    this.board = new Board("ranking", "Ranking", retry, { name: "ranking", svg: () => this.svg(), csv: () => this.csv() });
     this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking of explainers" }, this.table));
   }
 
-  render(meta: AuditMeta, choice: Choice): void {
-    this.now = { meta, choice };
+  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, values: Loaded<SelectedValue[]> | null): void {
     const { score, ranked } = choice;
+    const selected = values?.state === "ready" ? values.value : null;
+    this.now = { meta, choice, selected };
     this.board.show({ state: "ready", value: null });
     const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : ""].filter(Boolean);
-    this.board.describe(side.join(", "));
+    this.board.describe(`${side.join(", ")}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
     const every = rowsOf(meta, score.name);
     const x = scaleOf(score, every);
     this.table.dataset.testid = `score-${score.name}`;
     const beside = BESIDE.filter(({ key }) => score.beside.includes(key) && ranked.some((row) => row.explainer !== ""));
-    const heads = ["Explainer", axis(x), `Value (${percent(meta.confidence)})`, ...beside.map(({ title }) => title), "Samples"];
+    const heads = ["Explainer", axis(x), `Value (${percent(meta.confidence)})`, ...(selection === null ? [] : ["Selected"]), ...beside.map(({ title }) => title), "Samples"];
     const head = el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)));
-    refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside))));
+    refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside, selection === null ? null : selectedCell(row, values)))));
   }
 
-  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: typeof BESIDE): HTMLElement {
+  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: typeof BESIDE, selected: HTMLElement | null): HTMLElement {
     const chosen = row.explainer === choice.explainer;
     const choose = (): void => this.store.set({ explainer: row.explainer, models: [choice.model], score: choice.score.name });
     const button = el("button", { type: "button", class: "plain", "data-key": row.explainer, "aria-pressed": String(chosen), onclick: choose }, ...breakable(nameOf(row.explainer)));
     const source = meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {};
     const plot = el("td", { class: "dots", onclick: choose }, dots(every.filter((one) => one.explainer === row.explainer), x, meta.models));
-    const more = beside.map(({ key }) => cell(source[key]));
+    const more = beside.map(({ key }) => cell(source[key], key === "random_control" && !row.control ? meta.nulls[row.explainer] : undefined));
     const said = row.state === "done" ? "" : " quiet";
     return el(
       "tr",
@@ -58,6 +65,7 @@ export class Ranking {
       el("th", { scope: "row" }, button, row.control ? el("small", { class: "quiet" }, "control") : null),
       plot,
       el("td", { class: `n number${said}`, "data-state": row.state, title: [row.said, row.failed].filter(Boolean).join(": ") }, forestText(row)),
+      selected,
       ...more,
       el("td", { class: "n" }, counted(row)),
     );
@@ -73,10 +81,22 @@ export class Ranking {
 
   private csv(): Table | null {
     if (this.now === null) return null;
-    const { meta, choice } = this.now;
+    const { meta, choice, selected } = this.now;
     const rows = choice.ranked.map((row) => meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {});
-    return [COLUMNS, ...rows.map((row) => COLUMNS.map((name) => plain(row[name])))];
+    const own = (explainer: string): (string | number | null)[] => {
+      const one = selected?.find((value) => value.explainer === explainer);
+      return selected === null ? [] : [one?.value ?? null, one?.n ?? 0];
+    };
+    return [[...COLUMNS, ...(selected === null ? [] : ["selected_value", "selected_n"])], ...rows.map((row) => [...COLUMNS.map((name) => plain(row[name])), ...own(String(row.explainer ?? ""))])];
   }
+}
+
+/** What a row is on the selected samples. */
+function selectedCell(row: Row, found: Loaded<SelectedValue[]> | null): HTMLElement {
+  const one = found?.state === "ready" ? found.value.find(({ explainer }) => explainer === row.explainer) : undefined;
+  const text = found?.state === "loading" ? "…" : found?.state === "error" ? "–" : number(one?.value);
+  const title = found?.state === "error" ? found.error.message : one === undefined ? "" : count(one.n, "sample");
+  return el("td", { class: "n selected-value", title }, text);
 }
 
 export function plain(value: Cell | undefined): string | number | null {
@@ -118,8 +138,10 @@ function dots(rows: Row[], x: Scale, models: string[]): SVGSVGElement {
   return node;
 }
 
-function cell(value: Cell | undefined): HTMLElement {
-  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–");
+/** A number, and whose it is where that is not the row's own explainer. */
+function cell(value: Cell | undefined, whose = ""): HTMLElement {
+  const of = typeof value === "number" && whose !== "" ? el("small", { class: "quiet" }, nameOf(whose)) : null;
+  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–", of === null ? null : " ", of);
 }
 
 function counted(row: Row): string {
@@ -138,9 +160,10 @@ export class Matrix {
     this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of explainers by scores" }, this.table));
   }
 
-  render(meta: AuditMeta, choice: Choice): void {
+  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null): void {
     this.board.show({ state: "ready", value: null });
-    this.board.describe(`${choice.model}; a stronger colour is better within a score, arrows point to better values`);
+    const whole = selection === null ? "" : `; all samples, not only the ${selectedText(selection)}`;
+    this.board.describe(`${choice.model}; a stronger colour is better within a score, arrows point to better values${whole}`);
     const own = new Map(meta.scores.map((score) => [score.name, rank(rowsOf(meta, score.name).filter(({ model }) => model === choice.model), score)]));
     const first = choice.ranked.map((row) => row.explainer);
     const rest = [...new Set([...own.values()].flat().map((row) => row.explainer))].filter((name) => !first.includes(name));

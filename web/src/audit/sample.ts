@@ -5,22 +5,18 @@ import type { Store } from "../store";
 import type { AuditMeta } from "../types";
 import { Board, refill } from "./board";
 import { arrow, nameOf, type Choice } from "./chosen";
+import { CoursePanel } from "./course";
+import { DrawPanel } from "./draw";
 import { sheet, tile } from "./drawing";
-import type { Table } from "./export";
-import type { Case, CasePair, Drawing, Explained } from "./types";
+import type { Table } from "../save";
+import { drawPair, NO_MAP, pairTiles, type Tile } from "./pair";
+import type { AuditSource, Case, Drawing, Explained } from "./types";
 
 /** How many explanations stand side by side before one asks for all. */
 const FIRST = 8;
-const NO_INPUT = "This run does not keep the input of this sample: it keeps those of its most telling pairs.";
-const NO_MAP = "This run does not keep this explanation.";
+const NO_INPUT = "This run does not keep the input of this sample: it keeps those of the pairs that scored worst.";
 
-interface Tile {
-  caption: string;
-  below: string;
-  drawing: Drawing | null;
-}
-
-/** One sample: its input, the explanations side by side, its stored pairs, and its values. */
+/** One sample: its input, the explanations side by side, its stored pairs and steps, any other draw, and its values. */
 export class SamplePanel {
   readonly board: Board;
   private every = false;
@@ -29,6 +25,8 @@ export class SamplePanel {
   private readonly maps = el("div", { class: "tiles", "data-testid": "maps" });
   private readonly pairs = el("div", { "data-testid": "pairs" });
   private readonly values = el("div", {});
+  private readonly course = new CoursePanel();
+  private readonly draw: DrawPanel;
   private readonly all: HTMLButtonElement;
 
   constructor(
@@ -36,8 +34,11 @@ export class SamplePanel {
     retry: () => void,
     changed: () => void,
     private readonly step: (by: 1 | -1) => void,
+    source: AuditSource | null,
+    run: string,
   ) {
-    this.board = new Board("sample", "Sample", retry, { name: "sample", svg: () => sheet(this.tiles), csv: () => this.csv() });
+    this.draw = new DrawPanel(store, source, run, changed);
+    this.board = new Board("sample", "Sample", retry, { name: "sample", svg: () => sheet([...this.tiles, ...this.course.tiles, ...this.draw.tiles]), csv: () => this.csv() });
     this.all = el("button", {
       type: "button",
       "data-testid": "all-maps",
@@ -50,7 +51,7 @@ export class SamplePanel {
     const before = el("button", { type: "button", "aria-label": "Previous sample of the list", title: "Previous sample of the list ([)", onclick: () => this.step(-1) }, "←");
     const after = el("button", { type: "button", "aria-label": "Next sample of the list", title: "Next sample of the list (])", onclick: () => this.step(1) }, "→");
     this.board.tools.append(before, after, this.all);
-    this.board.body.append(this.maps, this.pairs, this.values);
+    this.board.body.append(this.maps, this.pairs, this.course.node, this.draw.node, this.values);
   }
 
   /** Whose explanations are shown: the chosen one first, then the others by rank, controls only on request. */
@@ -60,19 +61,25 @@ export class SamplePanel {
     return this.every ? names : names.slice(0, FIRST);
   }
 
-  render(meta: AuditMeta, choice: Choice, found: Loaded<Case> | null, explained: (explainer: string) => Loaded<Explained>): void {
+  /** `small` is the input as it stands in the list, for a run that did not keep it. */
+  render(meta: AuditMeta, choice: Choice, found: Loaded<Case> | null, small: Drawing | null, explained: (explainer: string) => Loaded<Explained>): void {
     const names = this.shown(choice);
     const total = choice.ranked.filter((row) => row.explainer !== "").length;
     this.all.textContent = this.every ? "Fewer explainers" : `All ${total} with controls`;
     this.all.setAttribute("aria-pressed", String(this.every));
     this.all.hidden = total <= names.length && !this.every;
-    if (found === null) return this.board.empty("Choose a sample above.");
+    if (found === null) {
+      this.board.describe("");
+      return this.board.empty("Choose a sample above.");
+    }
     if (!this.board.show(found)) return;
     const one = found.value;
     this.found = one;
-    const facts = one.facts.map(([what, text]) => `${what} ${text}`).join(", ");
-    this.board.describe([`Sample ${one.sample} of ${choice.model}`, facts, "each explanation has a colour scale of its own: red is positive, blue negative"].filter(Boolean).join("; "));
-    const input: Tile = { caption: "Input", below: `sample ${one.sample}`, drawing: one.input };
+    const given = one.input ?? small;
+    const facts = one.facts.map(([what, text]) => `${what}: ${text}`).join(", ");
+    const among = one.chosen === null ? "" : one.chosen ? "selected" : "not among the selected samples";
+    this.board.describe([`Sample ${one.sample} of ${choice.model}${choice.because && `, ${choice.because}`}`, among, facts, "each explanation has a colour scale of its own: red is positive, blue negative"].filter(Boolean).join("; "));
+    const input: Tile = { caption: "Input", below: `sample ${one.sample}`, drawing: given };
     const maps = names.map((explainer) => ({ explainer, found: explained(explainer), below: this.valueText(one, explainer, choice.score.name) }));
     const pairs = [...one.pairs].sort((a, b) => Number(b.explainer === choice.explainer) - Number(a.explainer === choice.explainer));
     this.tiles = [input, ...maps.map(({ explainer, found, below }) => ({ caption: explainer, below, drawing: found.state === "ready" ? found.value.drawing : null })), ...pairs.flatMap((pair) => pairTiles(pair))];
@@ -82,9 +89,15 @@ export class SamplePanel {
       const value = el("button", { type: "button", class: "plain n", "data-key": `map ${explainer}`, "aria-pressed": String(explainer === choice.explainer), "aria-label": `${explainer}: ${below}. Choose this explainer.`, onclick: pick }, below);
       return tile(explainer, [value], found.state === "ready" ? found.value.drawing : null, missing, { "data-explainer": explainer, "data-state": found.state, "data-chosen": explainer === choice.explainer ? "true" : null });
     });
-    refill(this.maps, tile("Input", [el("span", { class: "quiet" }, `x`)], one.input, NO_INPUT, { "data-testid": "input" }), ...shown);
-    refill(this.pairs, ...(pairs.length > 0 ? [el("h3", {}, "Stored pairs: the most telling perturbations of this sample"), ...pairs.map(drawPair)] : []));
+    refill(this.maps, tile("Input", [el("span", { class: "quiet" }, `x`)], given, NO_INPUT, { "data-testid": "input" }), ...shown);
+    refill(this.pairs, ...(pairs.length > 0 ? [el("h3", {}, "Stored pairs: the perturbations on which this sample scored worst"), ...pairs.map((pair) => drawPair(pair))] : []));
+    this.course.render(choice, one.course, names);
+    this.draw.render(meta, choice, one, names);
     refill(this.values, el("h3", {}, "Values of this sample"), this.table(meta, choice, one));
+  }
+
+  close(): void {
+    this.draw.close();
   }
 
   private valueText(one: Case, explainer: string, score: string): string {
@@ -108,25 +121,4 @@ export class SamplePanel {
     const { sample, values } = this.found;
     return [["sample", "explainer", "control", "score", "value", "draws", "undefined", "failed"], ...values.map((one) => [sample, one.explainer, String(one.control), one.score, one.value, one.draws, one.undefined, one.failed])];
   }
-}
-
-function pairTiles(pair: CasePair): Tile[] {
-  const { formulas } = pair;
-  return [
-    { caption: `${pair.explainer}: perturbed input`, below: `${formulas.moved}, draw ${pair.draw}`, drawing: pair.moved },
-    { caption: "expected", below: formulas.expected, drawing: pair.expected },
-    { caption: "found", below: `${formulas.found}, ${number(pair.value)}`, drawing: pair.found },
-  ];
-}
-
-function drawPair(pair: CasePair): HTMLElement {
-  const element = pair.element.length > 0 ? `, g = (${pair.element.map((part) => Number(part.toPrecision(4))).join(", ")})` : "";
-  const [moved, expected, found] = pairTiles(pair);
-  const shown = [
-    { ...moved, caption: "perturbed input", below: pair.formulas.moved },
-    expected,
-    { ...found, below: pair.formulas.found },
-  ];
-  const caption = el("p", {}, el("strong", {}, pair.explainer), ` ${number(pair.value)} `, el("span", { class: "quiet" }, `draw ${pair.draw}${element}`));
-  return el("div", { class: "pair", "data-explainer": pair.explainer }, caption, el("div", { class: "tiles" }, ...shown.map((one) => tile(one.caption, [el("span", { class: "quiet" }, one.below)], one.drawing, NO_MAP))));
 }

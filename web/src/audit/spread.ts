@@ -5,7 +5,8 @@ import { count, number } from "../format";
 import type { Store } from "../store";
 import { Board } from "./board";
 import { nameOf, subjectOf, type Choice } from "./chosen";
-import type { Case, Spread } from "./types";
+import { selectedText } from "./selection";
+import type { Case, Selection, Spread } from "./types";
 
 const HEIGHT = 210;
 const BARS = 118;
@@ -23,13 +24,14 @@ export class SpreadPanel {
     this.board = new Board("spread", "Distribution over samples", retry, { name: "distribution", svg: () => this.board.body.querySelector("svg"), csv });
   }
 
-  render(choice: Choice, found: Loaded<Spread>, chosen: Case | null, control: number | null): void {
+  render(choice: Choice, found: Loaded<Spread>, chosen: Case | null, control: number | null, selection: Loaded<Selection> | null): void {
     if (!this.board.show(found)) return;
     const spread = found.value;
     const subject = subjectOf(choice);
     const lost = [spread.undefined > 0 ? `${spread.undefined.toLocaleString("en")} undefined` : "", spread.failed > 0 ? `${spread.failed.toLocaleString("en")} failed` : ""];
     const middle = spread.quartiles === null ? "" : `median ${number(spread.quartiles[2])}, half of them from ${number(spread.quartiles[1])} to ${number(spread.quartiles[3])}`;
-    this.board.describe(`${nameOf(subject.explainer)} on ${subject.model}, ${choice.score.title}: ${[count(spread.n, "sample"), ...lost, middle].filter(Boolean).join(", ")}`);
+    const all = `${nameOf(subject.explainer)} on ${subject.model}, ${choice.score.title}: ${[count(spread.n, "sample"), ...lost, middle].filter(Boolean).join(", ")}`;
+    this.board.describe(spread.chosen === null ? all : `${all}; in colour: ${selectedWords(spread.chosen, selection)}`);
     if (spread.n === 0) return this.board.empty(spread.pooled ? "This score is one number of the whole data set: a single sample has none." : "No sample has a defined value.");
     const value = chosen?.values.find((one) => one.explainer === subject.explainer && one.score === subject.score)?.value ?? null;
     this.board.body.replaceChildren(this.drawing(spread, chosen === null ? null : { sample: chosen.sample, value }, control, choice));
@@ -42,7 +44,7 @@ export class SpreadPanel {
     const most = Math.max(...spread.counts);
     const label = `Histogram of ${count(spread.n, "value")} from ${number(low)} to ${number(high)}${chosen?.value != null ? `; sample ${chosen.sample} has ${number(chosen.value)}` : ""}`;
     const strip = spread.samples === null ? -10 : STRIP;
-    const node = svg("svg", { class: "spread-plot", height: HEIGHT - STRIP + strip, role: "img", "aria-label": label });
+    const node = svg("svg", { class: spread.chosen === null ? "spread-plot" : "spread-plot faded", height: HEIGHT - STRIP + strip, role: "img", "aria-label": label });
     const said = x.tickFormat(5);
     for (const tick of x.ticks(5)) {
       node.append(svg("line", { x1: `${x(tick)}%`, x2: `${x(tick)}%`, y1: 18, y2: BARS + strip + 24, class: "grid" }));
@@ -55,10 +57,17 @@ export class SpreadPanel {
       bar.append(svg("title", {}, `${count(n, "sample")} from ${number(spread.edges[i])} to ${number(spread.edges[i + 1])}`));
       node.append(bar);
     });
+    spread.chosen?.counts.forEach((n, i) => {
+      if (n === 0) return;
+      const tall = Math.max(1.5, (n / most) * (BARS - 22));
+      const bar = svg("rect", { x: `${x(spread.edges[i])}%`, width: `${Math.max(0.3, x(spread.edges[i + 1]) - x(spread.edges[i]) - 0.15)}%`, y: BARS - tall, height: tall, class: "bar selected", "data-count": n });
+      bar.append(svg("title", {}, `${count(n, "selected sample")} from ${number(spread.edges[i])} to ${number(spread.edges[i + 1])}`));
+      node.append(bar);
+    });
     spread.samples?.forEach((sample, i) => {
       const value = spread.values![i];
       const y = BARS + 10 + ((sample * 0.618034) % 1) * (STRIP - 6);
-      const dot = svg("circle", { cx: `${x(value)}%`, cy: y, r: 3, class: sample === chosen?.sample ? "dot chosen" : "dot", "data-sample": sample, onclick: () => this.choose(sample, choice) });
+      const dot = svg("circle", { cx: `${x(value)}%`, cy: y, r: 3, class: `dot${sample === chosen?.sample ? " chosen" : ""}${spread.chosen?.marked?.[i] ? " selected" : ""}`, "data-sample": sample, onclick: () => this.choose(sample, choice) });
       dot.append(svg("title", {}, `sample ${sample}: ${number(value)}`));
       node.append(dot);
     });
@@ -79,6 +88,12 @@ export class SpreadPanel {
   private choose(sample: number, choice: Choice): void {
     this.store.set({ sample, explainer: choice.explainer, models: [choice.model], score: choice.score.name });
   }
+}
+
+/** How many of the selected samples have a value, and where the middle half of them lies. */
+function selectedWords({ n, quartiles }: NonNullable<Spread["chosen"]>, selection: Loaded<Selection> | null): string {
+  const middle = quartiles === null ? "" : `, median ${number(quartiles[2])}, half of them from ${number(quartiles[1])} to ${number(quartiles[3])}`;
+  return `${n.toLocaleString("en")} of ${selectedText(selection)}${middle}`;
 }
 
 /** A text at a place that does not leave the plot. */

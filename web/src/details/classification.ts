@@ -3,7 +3,7 @@
 import { axisTop } from "d3-axis";
 import { scaleLinear } from "d3-scale";
 import { el } from "../dom";
-import { number } from "../format";
+import { chance, percent } from "../format";
 import { label, ruler, type Stage } from "../plots/stage";
 import { nameOf, type DetailData, type Detailed } from "./data";
 
@@ -31,17 +31,17 @@ export function drawClassification(stage: Stage, data: DetailData): Detailed {
   const { classes, models, outputs, consensus, rows, trueClass: truth } = data;
   const said = new Map(models.map(({ name }) => {
     const best = greatest(outputs.get(name));
-    return [name, best < 0 ? "no output" : `${nameOf(classes, best)} (${number(outputs.get(name)?.[best])})`];
+    return [name, best < 0 ? "no output" : `${nameOf(classes, best)} (${chance(outputs.get(name)?.[best])})`];
   }));
   const shown = chosen(data, Math.max(3, Math.floor((stage.height - TOP) / (4 * models.length + 6))));
   const names = shown.map((index) => nameOf(classes, index));
-  const left = Math.min(0.4 * stage.width, 22 + 6.4 * Math.max(...names.map((name) => name.length), 1));
-  const x = scaleLinear([0, 1], [left, stage.width - 14]).clamp(true);
+  const left = Math.min(0.4 * stage.width, 22 + 7 * Math.max(...names.map((name) => name.length), 1));
+  const x = scaleLinear([0, 1], [left, stage.width - 18]).clamp(true);
   const row = Math.min(14 + 18 * models.length, (stage.height - TOP) / Math.max(1, shown.length));
   const bar = Math.max(1.5, (row - 4) / models.length);
   if (!stage.begin(JSON.stringify([names, truth, shown.indexOf(truth ?? -1), models.length, consensus.size]))) return { said };
   if (!stage.kept) {
-    stage.base.append(ruler(axisTop<number>(x).ticks(4).tickSize(3), 0, TOP), label("plot-label", (left + stage.width) / 2, 10, "probability"));
+    stage.base.append(ruler(axisTop<number>(x).ticks(4).tickFormat(percent).tickSize(3), 0, TOP), label("plot-label", (left + stage.width) / 2, 10, "probability"));
     names.forEach(named);
     marks();
   }
@@ -59,7 +59,7 @@ export function drawClassification(stage: Stage, data: DetailData): Detailed {
   }
 
   function named(name: string, place: number): void {
-    const most = Math.floor((left - 20) / 6);
+    const most = Math.floor((left - 20) / 6.6);
     const words = name.length > most ? `${name.slice(0, most - 1)}…` : name;
     const y = TOP + place * row;
     const right = shown[place] === truth;

@@ -1,6 +1,6 @@
 // What a detail view is given, and what every task gives back.
 
-import { number } from "../format";
+import { number, share } from "../format";
 import type { InputData } from "../inputs/data";
 
 /** What every model gives at one point of a sample's orbit; maps go from a model's name. */
@@ -11,6 +11,8 @@ export interface DetailData {
   /** The sample's class, where it is known: not the subset that it counts to. */
   trueClass: number | null;
   outputs: Map<string, Float32Array>;
+  /** The models that have not answered yet. */
+  waiting: ReadonlySet<string>;
   rows: number;
   truth: Float32Array | null;
   consensus: Map<string, Float32Array>;
@@ -19,6 +21,8 @@ export interface DetailData {
   errors: Map<string, Float32Array>;
   quiver: Map<string, Float32Array>;
   metrics: Map<string, Record<string, number | null>>;
+  /** Which of the metrics go from 0 to 1. */
+  shares: Set<string>;
   at: number[];
   window: number | null;
   picture: InputData | null;
@@ -41,8 +45,8 @@ export function nameOf(classes: string[], index: number): string {
 }
 
 /** The metrics of every model at this point. */
-export function metricTable({ models, metrics }: DetailData): Table {
+export function metricTable({ models, metrics, shares }: DetailData): Table {
   const names = [...new Set([...metrics.values()].flatMap((found) => Object.keys(found)))];
-  const rows = models.map((model) => ({ model, cells: names.map((name) => number(metrics.get(model.name)?.[name])) }));
+  const rows = models.map((model) => ({ model, cells: names.map((name) => (shares.has(name) ? share : number)(metrics.get(model.name)?.[name])) }));
   return { heads: names.map((name) => name.replaceAll("_", " ")), rows: names.length ? rows : [] };
 }

@@ -2,6 +2,8 @@
 
 import { el, keep } from "../dom";
 import { Stage } from "../plots/stage";
+import type { Table } from "../save";
+import { detailTable } from "../tables";
 import { drawClassification } from "./classification";
 import { metricTable, type DetailData, type Detailed } from "./data";
 import { drawDetection } from "./detection";
@@ -14,6 +16,7 @@ export type { DetailData } from "./data";
 
 export interface DetailView {
   update(data: DetailData): void;
+  table(): Table | null;
   destroy(): void;
 }
 
@@ -23,6 +26,8 @@ const TASKS: Record<string, (stage: Stage, data: DetailData) => Detailed> = {
   flow: drawFlow,
   regression: drawRegression,
 };
+
+const WAITING = "no answer yet …";
 
 export function detailView(host: HTMLElement): DetailView {
   const lines = el("div", { class: "detail-predictions", "aria-live": "polite" });
@@ -39,7 +44,7 @@ export function detailView(host: HTMLElement): DetailView {
     if (!data) return;
     keep(parts.dataset, { task: data.task });
     const detailed = TASKS[data.task](stage, data);
-    predictions(data.models, detailed.said);
+    predictions(data.models, new Map([...detailed.said, ...[...data.waiting].map((name) => [name, WAITING] as const)]));
     table(detailed.table);
     metrics(metricTable(data));
   }
@@ -49,6 +54,7 @@ export function detailView(host: HTMLElement): DetailView {
       data = next;
       redraw();
     },
+    table: () => data && detailTable(data),
     destroy() {
       stage.destroy();
       root.remove();

@@ -1,7 +1,7 @@
 // What every model found in the window: each one's answer for the key object thick, the others thin, and a table of them all.
 
 import { el } from "../dom";
-import { number } from "../format";
+import { number, share } from "../format";
 import { fitted, raster } from "../inputs/sheets";
 import { imageOf } from "../inputs/image";
 import { cropOf } from "../inputs/scene";
@@ -73,14 +73,14 @@ export function drawDetection(stage: Stage, data: DetailData): Detailed {
   }
 
   const iou = (row: number[]): string => (key ? number(overlap(row, key)) : "–");
-  const cells = (row: number[]): string[] => [nameOf(classes, row[5]), number(row[4]), iou(row), row.slice(0, 4).map((value) => value.toFixed(0)).join(" ")];
+  const cells = (row: number[]): string[] => [nameOf(classes, row[5]), share(row[4]), iou(row), ...row.slice(0, 4).map((value) => value.toFixed(0))];
   const table = interleaved(found.map(({ model, rows, best }) => [...rows].sort((a, b) => Number(b === best) - Number(a === best)).map((row) => ({ model, cells: cells(row) }))));
-  const named = (row: number[]): string => `${nameOf(classes, row[5])} (${number(row[4])})`;
+  const named = (row: number[]): string => `${nameOf(classes, row[5])} (${share(row[4])})`;
   const said = new Map(found.map(({ model, rows: [first], best, kind }) => {
     if (best) return [model.name, `${named(best)}${key ? `, IoU ${iou(best)}` : ""}`];
     return [model.name, first ? `no ${nameOf(classes, kind ?? NaN)}, but ${named(first)}` : "nothing found"];
   }));
-  return { said, table: { heads: ["class", "confidence", "IoU", "box (px)"], rows: table } };
+  return { said, table: { heads: ["class", "confidence", "IoU", "left (px)", "top", "right", "bottom"], rows: table } };
 }
 
 /** The first of every list, then the second ones, and so on. */

@@ -11,7 +11,6 @@ import { swatch } from "./words";
 
 const REACH = 1.4;
 const ROOMY = 16;
-const NARROW = 90;
 const MARGINS: Margins = [2, 18, 2, 2];
 
 /** The length of the longest arrow of some fields (2, side, side). */
@@ -82,9 +81,9 @@ export function drawFlow(stage: Stage, data: DetailData): Detailed {
   const length = el("span", { class: "plot-name" }, `longest arrow: ${number(most)} px`);
   stage.legend.replaceChildren(...shown, el("span", { class: "plot-name" }, "model's colour: its flow"), length);
 
-  /** In a narrow room the model alone is named. */
+  /** In a narrow room the colour alone says whose it is. */
   function titled({ x, y, width }: Rect, name: string, colour: string, what: string): void {
-    heading(stage, width < NARROW ? name : `${name}: ${what}`, colour, x, y - 5, width);
+    heading(stage, [`${name}: ${what}`, what], colour, x, y - 5, width);
   }
 
   function tile(square: Rect, values: Float32Array | undefined): void {

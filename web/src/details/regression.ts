@@ -22,7 +22,7 @@ export function drawRegression(stage: Stage, data: DetailData): Detailed {
   if (shown === 0) stage.base.append(label("plot-label", stage.width / 2, stage.height / 2, "The run did not keep outputs of this size."));
   const known = [...outputs.values(), ...consensus.values(), truth ?? []].flatMap((values) => [...values.slice(0, shown)]);
   const [low = 0, high = 1] = extent(known.filter(Number.isFinite));
-  const x = scaleLinear(low < high ? [low, high] : [low - 1, low + 1], [LEFT + 8, stage.width - 14]).nice();
+  const x = scaleLinear(low < high ? [low, high] : [low - 1, low + 1], [LEFT + 8, stage.width - 18]).nice();
   const row = Math.min(34, (stage.height - TOP) / Math.max(1, shown));
   if (shown > 0) stage.base.append(ruler(axisTop<number>(x).ticks(4).tickSize(3), 0, TOP), label("plot-label", (LEFT + stage.width) / 2, 10, "output"));
   for (let index = 0; index < shown; index++) line(index, TOP + (index + 0.5) * row);

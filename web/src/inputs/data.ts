@@ -2,9 +2,12 @@
 
 import type { Axis } from "../types";
 
-/** A model's attribution of the moved input. */
+/** A model's attribution of the moved input, or the one that is expected there, with what is said of it. */
 export interface Attribution {
   model: string;
+  title: string;
+  /** The title in ever fewer words. */
+  shorter: string[];
   colour: string;
   map: Float32Array;
   height: number;

@@ -20,5 +20,5 @@ export function drawImage(stage: Stage, data: InputData): void {
   const bytes = imageOf(data);
   if (!bytes) return;
   const picture = raster(bytes, data.shape);
-  drawSheets(stage, [{ title: "input", picture }, ...explained(data.attribution, picture)]);
+  drawSheets(stage, [{ title: "input", picture }, ...explained(data.attribution)]);
 }

@@ -2,6 +2,8 @@
 
 import { el } from "../dom";
 import { Stage } from "../plots/stage";
+import type { Table } from "../save";
+import { inputTable } from "../tables";
 import { cloudDrawer } from "./cloud";
 import type { InputData } from "./data";
 import { drawImage } from "./image";
@@ -14,6 +16,7 @@ export type { Attribution, InputData } from "./data";
 
 export interface InputView {
   update(data: InputData): void;
+  table(): Table | null;
   destroy(): void;
 }
 
@@ -64,6 +67,7 @@ export function inputView(host: HTMLElement): InputView {
       stage.root.setAttribute("aria-label", next.title);
       redraw();
     },
+    table: () => data && inputTable(data),
     destroy: clear,
   };
 }

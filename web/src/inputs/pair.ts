@@ -37,7 +37,7 @@ export function pairDrawer(stage: Stage, again: () => void): [(data: InputData) 
     const frames = movedFrames(input, width, at).map((frame) => raster(frame, [height, width, 1]));
     const named: Sheet[] = frames.map((picture, index) => ({ title: `frame ${index + 1}`, picture }));
     const shown = timer ? [named[second ? 1 : 0]] : named;
-    drawSheets(stage, [...shown, ...explained(attribution, frames[0])]);
+    drawSheets(stage, [...shown, ...explained(attribution)]);
     button.textContent = timer ? `Blinking: frame ${second ? 2 : 1}` : "Blink";
   }
 

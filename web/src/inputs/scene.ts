@@ -3,7 +3,7 @@
 import { svg } from "../dom";
 import { pixelCanvas, type Stage } from "../plots/stage";
 import type { InputData } from "./data";
-import { drawSheets, explained, raster, type Shown } from "./sheets";
+import { drawSheets, raster, type Shown } from "./sheets";
 
 /** The corner (left, top) of the window in the scene: at its centre, moved by (dx, dy) whole pixels. */
 export function windowCorner([height, width]: number[], window: number, [dx, dy]: number[]): [number, number] {
@@ -25,8 +25,7 @@ export function drawScene(stage: Stage, data: InputData): void {
   const picture = raster(input, shape);
   const [left, top] = windowCorner(shape, window, at);
   const home = windowCorner(shape, window, [0, 0]);
-  const sheets = [{ title: "scene and window", picture }, ...explained(data.attribution, picture, left, top)];
-  drawSheets(stage, sheets, (shown) => {
+  drawSheets(stage, [{ title: "scene and window", picture }], (shown) => {
     dim(shown);
     const place = ([column, row]: number[]): Record<string, number> => {
       return { x: shown.x + shown.scale * column, y: shown.y + shown.scale * row, width: shown.scale * window, height: shown.scale * window };

@@ -10,12 +10,14 @@ import type { Attribution } from "./data";
 const SMALL = 96;
 const BAR = 30;
 
-/** One picture, what it is called, and what lies over a part of it. */
+/** One picture, what it is called, and whether it is an attribution. */
 export interface Sheet {
   title: string;
+  /** The title in ever fewer words. */
+  shorter?: string[];
   colour?: string;
   picture: HTMLCanvasElement;
-  over?: { map: HTMLCanvasElement; x: number; y: number };
+  explains?: boolean;
 }
 
 /** Where a picture was drawn: its corner, and how many screen pixels one of its pixels takes. */
@@ -34,10 +36,15 @@ export function raster(values: Float32Array | Uint8Array, [height, width, channe
   return picture;
 }
 
-/** The attributions' own sheets, over a part of a picture that begins at (x, y). */
-export function explained(attribution: Attribution[] | undefined, picture: HTMLCanvasElement, x = 0, y = 0): Sheet[] {
-  return (attribution ?? []).map(({ model, colour, map, height, width }) => {
-    return { title: model, colour, picture, over: { map: pixelCanvas(width, height, attributionPixels(map)), x, y } };
+/** The attributions' own sheets: each on a neutral ground, so that only its own colours are seen. */
+export function explained(attribution: Attribution[] | undefined): Sheet[] {
+  return (attribution ?? []).map(({ title, shorter, colour, map, height, width }) => {
+    const ground = pixelCanvas(width, height);
+    const brush = ground.getContext("2d") as CanvasRenderingContext2D;
+    brush.fillStyle = diverging(0);
+    brush.fillRect(0, 0, width, height);
+    brush.drawImage(pixelCanvas(width, height, attributionPixels(map)), 0, 0);
+    return { title, shorter, colour, picture: ground, explains: true };
   });
 }
 
@@ -52,7 +59,7 @@ export function fitted(stage: Stage, picture: HTMLCanvasElement, room: Rect): Sh
 
 /** Draw every sheet; `after` may draw over each where it came to lie. */
 export function drawSheets(stage: Stage, sheets: Sheet[], after?: (shown: Shown, sheet: Sheet) => void): void {
-  const explains = sheets.some(({ over }) => over);
+  const explains = sheets.some((sheet) => sheet.explains);
   const named = sheets.length > 1 ? 16 : 0;
   const whole = { x: 1, y: 0, width: stage.width - 2, height: stage.height - (explains ? BAR : 2) };
   rooms(sheets.length, whole, [0, named, 0, 0]).forEach((room, index) => {
@@ -60,18 +67,10 @@ export function drawSheets(stage: Stage, sheets: Sheet[], after?: (shown: Shown,
     const shown = fitted(stage, sheet.picture, { ...room, y: room.y + named, height: room.height - named });
     const [width, height] = [shown.scale * sheet.picture.width, shown.scale * sheet.picture.height];
     stage.base.append(svg("rect", { class: "plot-rim", x: shown.x, y: shown.y, width, height }));
-    if (named) heading(stage, sheet.title, sheet.colour ?? "none", shown.x, shown.y - 5, width);
+    if (named) heading(stage, [sheet.title, ...(sheet.shorter ?? [])], sheet.colour ?? "none", shown.x, shown.y - 5, width);
     after?.(shown, sheet);
-    if (sheet.over) veil(shown, sheet.over, sheet.picture);
   });
   if (explains) attributionBar(stage);
-
-  function veil({ x, y, scale }: Shown, over: NonNullable<Sheet["over"]>, picture: HTMLCanvasElement): void {
-    const [width, height] = [Math.min(over.map.width, picture.width), Math.min(over.map.height, picture.height)];
-    stage.context.globalAlpha = 0.85;
-    stage.context.drawImage(over.map, x + scale * over.x, y + scale * over.y, scale * width, scale * height);
-    stage.context.globalAlpha = 1;
-  }
 }
 
 function attributionBar(stage: Stage): void {

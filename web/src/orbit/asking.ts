@@ -9,6 +9,8 @@ export class Asking {
   private readonly channel: Channel | null;
   private latest: Moved | null = null;
   private asked = "";
+  /** The question of which some models have answered, and others not yet. */
+  private begun = "";
   private open = false;
   private slow = false;
   private timer = 0;
@@ -21,7 +23,12 @@ export class Asking {
     private readonly changed: () => void,
   ) {
     this.channel = source.channel(meta, {
-      answer: (question, answer) => this.heard(answered(question, answer), null),
+      answer: (question, answer) => {
+        const key = JSON.stringify({ ...question, seq: 0 });
+        const before = key === this.begun ? this.latest : null;
+        this.heard(answered(question, answer, before), null);
+        this.begun = answer.header.last === false ? key : "";
+      },
       failed: (message) => this.heard(null, message),
       connected: (open) => {
         this.open = open;

@@ -1,4 +1,5 @@
 import type { DetailData } from "../details/detail";
+import { number } from "../format";
 import { turns } from "../inputs/image";
 import type { InputData } from "../inputs/input";
 import { floats, row } from "../packed";
@@ -7,17 +8,28 @@ import type { Meta, Packed, PackedArray, Reference } from "../types";
 import { sampleName } from "./chosen";
 import { errorTop } from "./individual";
 import { byReference, errorsBy, type Moved } from "./moved";
-import { metricName, type Scene } from "./scene";
+import { isShare, metricName, type Scene } from "./scene";
 
 /** What the input view draws: the sample, moved to the chosen place. */
 export function inputData({ meta, pick, shown }: Scene, packed: Packed, moved: Moved | null): InputData {
   const attribution = shown.flatMap(({ name, colour }) => {
-    const found = moved?.arrays.get(`attribution/${name}`);
-    const map = floats(found);
-    return found === undefined || map === null ? [] : [{ model: name, colour, map, height: found.shape[0], width: found.shape[1] }];
+    const about = moved?.explained[name];
+    const target = about?.target ?? null;
+    const what = target === null ? "" : ` for ${meta.classes[target] ?? `class ${target}`}`;
+    const agreed = about?.agreement ?? null;
+    const kinds = [
+      ["attribution", `${name}: e(g x)${what}`, `${name}: e(g x)`, "e(g x)"],
+      ["expected", ...(agreed === null ? [] : [`g e(x), agreement ${number(agreed)}`, `g e(x), ${number(agreed)}`]), "g e(x)"],
+    ];
+    return kinds.flatMap(([kind, title, ...shorter]) => {
+      const found = moved?.arrays.get(`${kind}/${name}`);
+      const map = floats(found);
+      return found === undefined || map === null ? [] : [{ model: name, title, shorter, colour, map, height: found.shape[0], width: found.shape[1] }];
+    });
   });
   const [input, own] = [packed.arrays.get("input"), movedInput(meta, packed, moved, pick.at)];
-  const absent = own !== undefined || canMove(meta, pick.at) ? undefined : meta.live ? WAITING : UNMOVED;
+  const waits = meta.live && moved?.live !== false;
+  const absent = own !== undefined || canMove(meta, pick.at) ? undefined : waits ? WAITING : UNMOVED;
   return {
     kind: meta.input.kind,
     shape: (meta.input.kind === "image" ? own?.shape : undefined) ?? input?.shape ?? meta.input.shape,
@@ -33,7 +45,7 @@ export function inputData({ meta, pick, shown }: Scene, packed: Packed, moved: M
   };
 }
 
-const UNMOVED = "Not shown moved: no live models.";
+const UNMOVED = "Not shown moved: the run holds no picture of it there.";
 const WAITING = "Not shown moved: no answer of the models yet.";
 
 /** Whether the page itself can show the input there; an image that it cannot move must not stand unmoved under a moved label. */
@@ -61,13 +73,15 @@ export function detailData(scene: Scene, packed: Packed, moved: Moved): DetailDa
     models: shown,
     trueClass: (packed.header.truth_class as number | null | undefined) ?? null,
     outputs: arrays("outputs/", moved.arrays),
+    waiting: new Set(moved.live ? shown.map(({ name }) => name).filter((name) => !(name in moved.metrics)) : []),
     rows: shown.map(({ name }) => moved.arrays.get(`outputs/${name}`)?.shape[0]).find((found) => found !== undefined) ?? 0,
     truth: truthAt(meta, packed, moved.at, pick.reference),
     consensus: comparable(meta, moved.at) ? arrays("consensus/", packed.arrays) : new Map(),
     moves: meta.moves ?? true,
     errors: arrays(by, moved.arrays),
     quiver: arrays("quiver/", moved.arrays),
-    metrics: new Map(shown.map(({ name }) => [name, labelled(meta, byReference(moved, name, pick.reference))])),
+    metrics: new Map(shown.map(({ name }) => [name, labelled(meta, byReference(moved, name, pick.reference), pick.reference)])),
+    shares: new Set(meta.metrics.filter(isShare).map((metric) => metricName(metric, pick.reference))),
     at: moved.at,
     window: meta.input.window,
     picture: inputData(scene, packed, moved),
@@ -81,8 +95,8 @@ function comparable({ task, moves, coordinates, identity }: Meta, at: number[]):
 }
 
 /** Metrics by the names that readers know, in the order of the run. */
-function labelled(meta: Meta, values: Record<string, number | null>): Record<string, number | null> {
-  return Object.fromEntries(meta.metrics.flatMap((metric) => (metric.name in values ? [[metricName(metric), values[metric.name]]] : [])));
+function labelled(meta: Meta, values: Record<string, number | null>, reference: Reference): Record<string, number | null> {
+  return Object.fromEntries(meta.metrics.flatMap((metric) => (metric.name in values ? [[metricName(metric, reference), values[metric.name]]] : [])));
 }
 
 /** The truth's boxes as they are; of its fields and numbers, the one at the place, and no field where errors are measured by the consensus. */

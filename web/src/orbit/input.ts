@@ -18,7 +18,7 @@ export class InputPanel {
   private readonly other = guard();
 
   constructor(store: Store, retry: () => void) {
-    this.panel = new Panel("input", "Input", retry);
+    this.panel = new Panel("input", "Input", retry, () => this.view.table());
     this.view = inputView(this.panel.host);
     this.explainer = new Choice("Attribution", "explainer", (name) => store.set({ explainer: name || null }));
     this.panel.tools.append(this.explainer.node);

@@ -10,6 +10,8 @@ export interface Moved {
   live: boolean;
   arrays: Map<string, PackedArray>;
   metrics: LiveMetrics;
+  /** By model, the class that is explained and how well the explanation agrees with the expected one. */
+  explained: Record<string, { target: number | null; agreement: number | null }>;
 }
 
 const PER_ELEMENT = ["outputs/", "errors/", "consensus_errors/", "quiver/"];
@@ -18,13 +20,17 @@ const PER_ELEMENT = ["outputs/", "errors/", "consensus_errors/", "quiver/"];
 export function stored(meta: Meta, sample: number, k: number, packed: Packed, metrics: LiveMetrics): Moved {
   const arrays = new Map<string, PackedArray>();
   for (const [name, array] of packed.arrays) if (PER_ELEMENT.some((start) => name.startsWith(start))) arrays.set(name, row(array, k));
-  return { sample, at: [...meta.coordinates[k]], live: false, arrays, metrics };
+  return { sample, at: [...meta.coordinates[k]], live: false, arrays, metrics, explained: {} };
 }
 
-/** What the models answered. */
-export function answered(question: Question, answer: Packed): Moved {
+/** What the models answered; a part that comes after others is added to them. */
+export function answered(question: Question, answer: Packed, before: Moved | null): Moved {
   const metrics = (answer.header.metrics ?? {}) as LiveMetrics;
-  return { sample: question.sample, at: question.at, live: true, arrays: answer.arrays, metrics };
+  const explained = (answer.header.explained ?? {}) as Moved["explained"];
+  const found = { sample: question.sample, at: question.at, live: true, arrays: answer.arrays, metrics, explained };
+  if (before === null) return found;
+  const arrays = new Map([...before.arrays, ...answer.arrays]);
+  return { ...found, arrays, metrics: { ...before.metrics, ...metrics }, explained: { ...before.explained, ...explained } };
 }
 
 /** What the error maps are called that are measured by one reference. */

@@ -1,9 +1,10 @@
 import { modelColour } from "../colour";
 import { el, swatch } from "../dom";
-import { interval, number, percent } from "../format";
+import { count, interval, number, percent } from "../format";
 import { list } from "../pages/audit";
 import type { AgreementRow, GapRow, Meta, MetricInfo, Reference, TableRow } from "../types";
 import { levelOf, REFERENCE } from "./chosen";
+import { metricLabel } from "./scene";
 
 /** The run's numbers over all its samples: means along the orbit, equivariance gaps, consensus against truth. */
 export function numbers(meta: Meta, metric: string, reference: Reference): HTMLElement {
@@ -11,16 +12,17 @@ export function numbers(meta: Meta, metric: string, reference: Reference): HTMLE
   const level = percent(levelOf(meta));
   const rows = meta.table.filter((row) => row.reference === reference && known.has(row.metric));
   const own = meta.metrics.some(({ explainer }) => typeof explainer === "string") ? ", equivariance of explanations by the one at the identity" : "";
+  const all = meta.of !== undefined ? `${every(meta.of)} of the run` : `${every(meta.samples)}, whatever the subset and the lasso hold`;
   const along = table(
     "numbers-table",
-    ["Along the orbit", `measured by the ${REFERENCE[reference]}${own}`],
+    ["Along the orbit", `${all}; measured by the ${REFERENCE[reference]}${own}`],
     ["Model", "Metric", `Mean (${level})`, "At the identity", "Worst", "at"],
     rows.map((row) => ({ model: row.model, marked: row.metric === metric, cells: meanCells(row, known.get(row.metric)!) })),
     meta,
   );
   const gaps = table(
     "gap-table",
-    ["Equivariance gap", "distance between the un-transformed output and the output for the original input"],
+    ["Equivariance gap", `${all}; distance between the un-transformed output and the output for the original input`],
     ["Model", `Gap (${level})`, "Samples", ["Undefined", "distances along the orbits that are undefined"]],
     meta.gaps.map((row) => ({ model: row.model, marked: false, cells: gapCells(row, meta.task === "flow" ? "px" : "") })),
     meta,
@@ -29,9 +31,14 @@ export function numbers(meta: Meta, metric: string, reference: Reference): HTMLE
   if (meta.agreement.length > 0) {
     const heads = ["Model", "Metric", `Correlation (${level})`, "Of the aggregate", "Samples", ["Undefined", "samples of which one of the two plots is constant or undefined"]] satisfies Head[];
     const found = meta.agreement.map((row) => ({ model: row.model, marked: row.metric === metric, cells: agreementCells(row, known.get(row.metric)) }));
-    tables.push(table("agreement-table", ["Consensus against ground truth", "correlation of the two plots"], heads, found, meta));
+    tables.push(table("agreement-table", ["Consensus against ground truth", `${all}; correlation of the two plots`], heads, found, meta));
   }
   return el("section", { class: "figures", "data-testid": "numbers", "aria-label": "Numbers" }, ...tables);
+}
+
+/** "all 100 samples", "the only sample". */
+function every(samples: number): string {
+  return samples === 1 ? "the only sample" : `all ${count(samples, "sample")}`;
 }
 
 /** A column's name, and what it means where that needs a word. */
@@ -45,7 +52,7 @@ interface Line {
 
 function meanCells(row: TableRow, metric: MetricInfo): string[] {
   const unit = metric.unit ? ` ${metric.unit}` : "";
-  return [metric.label, interval(row.value, row.low, row.high, metric.unit), number(row.identity) + unit, number(row.worst) + unit, row.worst_at ?? "–"];
+  return [metricLabel(metric, row.reference), interval(row.value, row.low, row.high, metric.unit), number(row.identity) + unit, number(row.worst) + unit, row.worst_at ?? "–"];
 }
 
 function gapCells(row: GapRow, unit: string): string[] {

@@ -1,10 +1,11 @@
 import { all, Cache, memo, type Loaded } from "../cache";
 import { modelColour } from "../colour";
+import { turns } from "../inputs/image";
 import type { DataSource } from "../source";
 import type { ColourBy } from "../state";
-import type { LiveMetrics, Meta, MetricInfo, Packed } from "../types";
+import type { LiveMetrics, Meta, MetricInfo, Packed, Reference } from "../types";
 import type { Chosen } from "./chosen";
-import { across, moments, ranked } from "./compute";
+import { across, differences, moments, ranked } from "./compute";
 
 const MIB = 2 ** 20;
 const BESIDE = 48;
@@ -21,6 +22,14 @@ export interface Thumbnails {
   data: Uint8Array;
 }
 
+/** Samples in an order, and the number (N,) that they are sorted by. */
+export interface Ranking {
+  samples: Int32Array;
+  value: Float32Array;
+}
+
+export type Differences = ReturnType<typeof differences>;
+
 /** What the panels draw: the choices, and the data as far as they are here. Arrays stay the same while their choices do. */
 export interface Scene {
   meta: Meta;
@@ -28,14 +37,22 @@ export interface Scene {
   shown: Shown[];
   /** (N, K) of the chosen metric, for every model shown. */
   values: Loaded<Float32Array[]>;
-  /** (N,) mean or variance of each sample's orbit, for every model shown. */
+  /** (N,) mean or variance of each sample's orbit, for every model shown; the difference between models is the same for all of them. */
   colours: Loaded<Float32Array[]>;
-  /** The chosen samples, sorted by that number. */
-  order: Loaded<Int32Array>;
+  /** The chosen samples, sorted by what they are ranked by. */
+  order: Loaded<Ranking>;
+  /** Where two of the models shown differ most on each sample; null of one model. */
+  differences: Loaded<Differences> | null;
   /** (models shown, N, 2) */
   points: Loaded<Float32Array> | null;
   thumbnails: Thumbnails | null;
   packed: Loaded<Packed> | null;
+  /** The same with its input at every measured element, where the page cannot move it itself; null unless something is compared. */
+  framed: Loaded<Packed> | null;
+  /** The same of the second sample; null unless samples are compared. */
+  second: Loaded<Packed> | null;
+  /** The chosen metric by the truth and by the consensus; null unless they are compared, or where the metric knows one of them alone. */
+  references: Loaded<[Float32Array[], Float32Array[]]> | null;
   /** How many arrays of metrics beside the chosen one are here. */
   beside: number;
 }
@@ -48,8 +65,15 @@ export class Scenes {
     models.map((index) => ({ index, name: this.meta.models[index].name, colour: modelColour(index) })),
   );
   private readonly same = memo((...values: Float32Array[]) => values);
-  private readonly colours = memo((colour: ColourBy, values: Float32Array[]) => values.map((one) => moments(one, this.meta.coordinates.length)[colour]));
-  private readonly order = memo((samples: Int32Array, colours: Float32Array[]) => ranked(samples, across(colours)));
+  private readonly byTruth = memo((...values: Float32Array[]) => values);
+  private readonly byConsensus = memo((...values: Float32Array[]) => values);
+  private readonly pair = memo((truth: Float32Array[], consensus: Float32Array[]): [Float32Array[], Float32Array[]] => [truth, consensus]);
+  private readonly differences = memo((values: Float32Array[]) => differences(values, this.meta.coordinates.length));
+  private readonly colours = memo((colour: ColourBy, values: Float32Array[]) => this.numbered(colour, values));
+  private readonly order = memo((samples: Int32Array, by: ColourBy, values: Float32Array[]): Ranking => {
+    const value = across(this.numbered(by, values));
+    return { value, samples: ranked(samples, value, by === "difference") };
+  });
   private readonly points = memo((points: Float32Array, models: number[]) => joined(points, models, 2 * this.meta.samples));
   private readonly thumbnails = memo((data: Uint8Array): Thumbnails => ({ ...this.meta.thumbnail!, data }));
 
@@ -80,10 +104,14 @@ export class Scenes {
       shown,
       values,
       colours,
-      order: then(colours, (found) => this.order(pick.samples, found)),
+      order: then(values, (found) => this.order(pick.samples, pick.rank, found)),
+      differences: shown.length < 2 ? null : then(values, (found) => this.differences(found)),
       points: this.reduced(pick),
       thumbnails: this.pictures(),
       packed: pick.sample === null ? null : this.packed(pick.sample),
+      framed: pick.sample === null || pick.view === null ? null : this.framed(pick.sample),
+      second: pick.second === null || pick.view !== "samples" ? null : this.framed(pick.second),
+      references: pick.view === "references" && pick.metric.references.length > 1 ? this.byBoth(pick, shown) : null,
       beside: this.beside(pick, shown),
     };
   }
@@ -105,21 +133,40 @@ export class Scenes {
     return found;
   }
 
+  /** That number of each sample's orbit, for every model. */
+  private numbered(by: ColourBy, values: Float32Array[]): Float32Array[] {
+    if (by !== "difference") return values.map((one) => moments(one, this.meta.coordinates.length)[by]);
+    const { value } = this.differences(values);
+    return values.map(() => value);
+  }
+
+  private byBoth({ metric }: Chosen, shown: Shown[]): Scene["references"] {
+    const by = (reference: Reference): Loaded<Float32Array[]> => all(shown.map(({ name }) => this.valuesOf(name, { metric, reference })));
+    return then(all([by("truth"), by("consensus")]), ([truth, consensus]) => this.pair(this.byTruth(...truth), this.byConsensus(...consensus)));
+  }
+
   private valuesOf(model: string, { metric, reference }: Pick<Chosen, "metric" | "reference">): Loaded<Float32Array> {
     return this.arrays.get(key(metric.name, model, reference), () => this.source.values(this.meta.id, metric.name, model, reference));
   }
 
-  /** Without models to ask, the other metrics are read too, as long as they are few and small. */
-  private beside({ metric, reference }: Chosen, shown: Shown[]): number {
+  /** Without models to ask, and where places are compared, the other metrics are read too, as long as they are few and small. */
+  private beside({ metric, reference, view }: Chosen, shown: Shown[]): number {
     const { live, metrics, models, samples, coordinates } = this.meta;
-    if (live || metrics.length * models.length > BESIDE || 4 * samples * coordinates.length > MIB) return 0;
+    if ((live && view !== "places") || metrics.length * models.length > BESIDE || 4 * samples * coordinates.length > MIB) return 0;
     const others = metrics.filter((one) => one !== metric && one.references.includes(reference));
     const found = others.flatMap((one) => shown.map(({ name }) => this.valuesOf(name, { metric: one, reference })));
     return found.filter(({ state }) => state === "ready").length;
   }
 
   private packed(sample: number): Loaded<Packed> {
-    return this.samples.get(String(sample), () => this.source.sample(this.meta.id, sample));
+    return this.samples.get(String(sample), () => this.source.sample(this.meta.id, sample, false));
+  }
+
+  /** With the inputs moved, where neither the page nor an answer of the models shows them. */
+  private framed(sample: number): Loaded<Packed> {
+    const { live, input, axes } = this.meta;
+    const known = !live || (input.kind !== "series" && (input.kind !== "image" || turns(axes)));
+    return known ? this.packed(sample) : this.samples.get(`${sample} framed`, () => this.source.sample(this.meta.id, sample, true));
   }
 
   private reduced({ reduction, metric, reference, models }: Chosen): Loaded<Float32Array> | null {
@@ -137,9 +184,21 @@ export class Scenes {
   }
 }
 
-/** A metric's label, with its unit where it has one. */
-export function metricName({ label, unit }: MetricInfo): string {
-  return unit ? `${label} [${unit}]` : label;
+/** What a metric is called, by what outputs are compared with: "accuracy" of a model that is wrong but agrees with itself would mislead. */
+export function metricLabel({ label, consensus_label, explainer }: MetricInfo, reference: Reference): string {
+  if (reference === "truth" || explainer) return label;
+  return consensus_label || `${label} against the consensus`;
+}
+
+/** The same, with its unit where it has one. */
+export function metricName(metric: MetricInfo, reference: Reference): string {
+  const label = metricLabel(metric, reference);
+  return metric.unit ? `${label} [${metric.unit}]` : label;
+}
+
+/** Whether a metric goes from 0 to 1. */
+export function isShare({ low, high }: MetricInfo): boolean {
+  return low === 0 && high === 1;
 }
 
 function key(...parts: string[]): string {

@@ -1,18 +1,24 @@
 import { Ranking, Matrix } from "../audit/ranking";
-import { choose, subjectOf, type Choice as Chosen } from "../audit/chosen";
-import { copyText, snippet } from "../audit/export";
+import { becauseFirst, choose, nameOf, subjectOf, type Choice as Chosen } from "../audit/chosen";
+import { snippet } from "../audit/snippet";
+import { OwnPanel } from "../audit/own";
 import { SamplePanel } from "../audit/sample";
 import { Samples } from "../audit/samples";
+import { axesOf, ScatterBoard } from "../audit/scatter";
+import { SelectionBar } from "../audit/selection";
 import { SpreadPanel } from "../audit/spread";
-import type { AuditSource, Case, CasePage, Explained, Spread } from "../audit/types";
+import { Words } from "../audit/words";
+import type { AuditSource, Case, CasePage, Explained, Plane, ScoreWords, SelectedValue, Selection, Spread, Thumbnails } from "../audit/types";
 import { Cache, guard, type Loaded } from "../cache";
+import { copyText } from "../copy";
 import { modelColour } from "../colour";
 import { Choice, el, keep, swatch } from "../dom";
 import { date, percent } from "../format";
+import { Large } from "../large";
 import type { Page } from "../page";
 import type { State } from "../state";
 import type { Store } from "../store";
-import type { AuditMeta, Cell, RunMeta } from "../types";
+import type { AuditMeta, Cell, RunMeta, ScoreInfo } from "../types";
 import { endText, lostText, stateText, unseenText, valueText } from "./rows";
 import { sortable, type Column } from "./sortable";
 
@@ -32,20 +38,31 @@ const columns = (confidence: number): Column[] => [
   { key: "control", title: "Control" },
 ];
 
+/** Words about more samples than this take seconds to make. */
+const MANY = 50_000;
+
 /** An audit of explainers: who is better by which score, on which samples, and what the explanations look like there. */
 export class AuditPage implements Page {
   readonly node: HTMLElement;
   private readonly cache = new Cache(() => this.again());
   private readonly models = new Choice("Model", "model", (name) => this.store.set({ models: [name] }));
   private readonly scores = new Choice("Score", "score", (score) => this.store.set({ score }));
+  private readonly words: Words;
+  /** The scores of a large audit whose words somebody asked for. */
+  private readonly spoken = new Set<string>();
   private readonly ranking: Ranking;
   private readonly matrix: Matrix;
+  private readonly selection: SelectionBar;
+  private readonly scatter: ScatterBoard;
   private readonly spread: SpreadPanel;
   private readonly samples: Samples;
   private readonly sample: SamplePanel;
+  private readonly own: OwnPanel;
+  private readonly large: Large;
   private readonly numbers: ReturnType<typeof sortable>;
   private readonly gaps = el("div", {});
   private readonly code = el("code", { "data-testid": "snippet" });
+  private readonly whole = el("p", { class: "quiet", hidden: true }, "These are of all samples, not only of the selected ones.");
   private readonly told = el("span", { class: "quiet", role: "status", "data-testid": "copied" });
   private readonly other = guard();
   private readonly table = guard();
@@ -62,19 +79,28 @@ export class AuditPage implements Page {
   ) {
     const retry = (): void => this.cache.retry();
     this.numbers = sortable(columns(meta.confidence), [], "scores-table");
-    this.ranking = new Ranking(store);
+    this.words = new Words(() => {
+      if (this.choice !== null) this.spoken.add(this.choice.score.name);
+      this.again();
+    });
+    this.ranking = new Ranking(store, retry);
     this.matrix = new Matrix(store);
-    this.spread = new SpreadPanel(store, retry, () => this.source!.csv(run, subjectOf(this.choice!)));
+    const selectionCsv = (): Promise<string> => this.source!.selectionCsv(run, this.choice!.model, this.choice!.explainer, this.choice!.picks);
+    this.selection = new SelectionBar(store, selectionCsv, retry, (text, done) => void this.copy(text, done));
+    this.scatter = new ScatterBoard(store, retry);
+    this.spread = new SpreadPanel(store, retry, () => this.source!.csv(run, subjectOf(this.choice!), this.choice!.picks));
     this.samples = new Samples(store, retry, () => this.again());
-    this.sample = new SamplePanel(store, retry, () => this.again(), (by) => this.step(by));
+    this.sample = new SamplePanel(store, retry, () => this.again(), (by) => this.step(by), source, run);
+    this.own = new OwnPanel(source, run, () => this.again());
     this.node = el("main", { class: "wide audit", "data-testid": "audit" }, this.title(), ...this.content());
+    this.large = new Large(this.node, store);
     this.complete();
   }
 
   render(state: State): void {
     const choice = choose(this.meta, state);
     if (choice === null) return;
-    if (this.other(choice.model, choice.score.name, choice.explainer)) this.samples.start = null;
+    if (this.other(choice.model, choice.score.name, choice.explainer, choice.picks.join(" "))) this.samples.start = null;
     this.cache.turn();
     this.models.update(this.meta.models.map((value) => ({ value, text: value })), choice.model);
     this.scores.update(this.meta.scores.map(({ name, title }) => ({ value: name, text: title })), choice.score.name);
@@ -85,14 +111,28 @@ export class AuditPage implements Page {
     }
     const page = this.listed(choice);
     const first = page.state === "ready" ? (page.value.cases[0]?.sample ?? null) : null;
-    this.choice = { ...choice, sample: choice.sample ?? first };
-    this.ranking.render(this.meta, this.choice);
-    this.matrix.render(this.meta, this.choice);
-    this.details(this.choice, page);
+    const because = choice.sample === null && page.state === "ready" ? becauseFirst(choice, page.value.start) : "";
+    this.choice = { ...choice, sample: choice.sample ?? first, because };
+    const { source } = this;
+    const { picks } = choice;
+    const selection = source === null || picks.length === 0 ? null : this.ask<Selection>("selection", picks, () => source.selection(this.run, picks));
+    const values = source === null || selection?.state !== "ready" ? selection : this.ask<SelectedValue[]>("selected", [choice.model, choice.score.name, ...picks], () => source.selectionValues(this.run, choice.model, choice.score.name, picks));
+    if (source !== null) {
+      const { name, title } = choice.score;
+      const asked = this.meta.samples <= MANY || this.spoken.has(name);
+      this.words.render(asked ? this.ask<ScoreWords>("words", [name], () => source.words(this.run, name)) : null, title, this.meta.symmetry);
+    }
+    this.selection.render(this.meta.folder, this.meta.samples, this.choice, selection);
+    this.ranking.render(this.meta, this.choice, selection, values as Loaded<SelectedValue[]> | null);
+    this.matrix.render(this.meta, this.choice, selection);
+    keep(this.whole, { hidden: selection === null });
+    this.details(this.choice, page, selection);
+    this.large.render(state.large);
     keep(this.code, { textContent: snippet(this.meta.folder, choice.model, choice.explainer, choice.score.name, this.choice.sample) });
   }
 
   key(event: KeyboardEvent): boolean {
+    if (this.large.key(event)) return true;
     if (event.key === "[") this.step(-1);
     else if (event.key === "]") this.step(1);
     else if (event.key === "m") this.nextScore();
@@ -126,41 +166,82 @@ export class AuditPage implements Page {
 
   destroy(): void {
     this.gone = true;
+    this.large.close();
+    this.sample.close();
+    this.scatter.destroy();
+    this.own.close();
   }
 
-  /** The distribution, the samples and the chosen one. */
-  private details(choice: Chosen, page: Loaded<CasePage>): void {
+  /** The distribution, the samples, two scores and the chosen sample. */
+  private details(choice: Chosen, page: Loaded<CasePage>, selection: Loaded<Selection> | null): void {
     const { source, run } = this;
     if (source === null) return;
     const subject = subjectOf(choice);
-    const spread = this.ask<Spread>("spread", [choice.model, choice.explainer, choice.score.name], () => source.spread(run, subject));
-    const { sample } = choice;
-    const found = sample === null ? null : this.ask<Case>("case", [choice.model, choice.score.name, sample], () => source.case(run, sample, choice.model, choice.score.name));
+    const { sample, picks } = choice;
+    const spread = this.ask<Spread>("spread", [choice.model, choice.explainer, choice.score.name, ...picks], () => source.spread(run, subject, picks));
+    const found = sample === null ? null : this.ask<Case>("case", [choice.model, choice.score.name, sample, ...picks], () => source.case(run, sample, choice.model, choice.score.name, picks));
     const explained = (explainer: string): Loaded<Explained> =>
       this.ask<Explained>("map", [choice.model, explainer, choice.score.name, sample ?? 0], () => source.explanation(run, sample ?? 0, { ...subject, explainer }));
     const row = this.meta.table.find((one) => one.model === choice.model && one.score === choice.score.name && (one.explainer ?? "") === choice.explainer);
     const control = typeof row?.random_control === "number" && row.control !== true && choice.score.beside.includes("random_control") ? row.random_control : null;
-    this.spread.render(choice, spread, found?.state === "ready" ? found.value : null, control);
-    this.samples.render(this.meta, choice, page);
-    this.sample.render(this.meta, choice, found, explained);
+    this.spread.render(choice, spread, found?.state === "ready" ? found.value : null, control, selection);
+    // the first panels come first: of a large audit, pictures and a further score take a while to read
+    const first = spread.state !== "loading" && page.state !== "loading" && found?.state !== "loading";
+    const pictures = this.pictures(choice, page, first);
+    this.samples.render(this.meta, choice, page, pictures, selection);
+    const small = choice.pictures === "all" && pictures?.state === "ready" ? pictures.value.drawings.find((one) => one.sample === sample) : undefined;
+    this.sample.render(this.meta, choice, found, small?.drawing ?? null, explained);
+    const axes = axesOf(choice, this.store.state.x, this.store.state.y);
+    const [x, y] = axes?.map(({ name }) => name) ?? [];
+    const plane = axes === null || !first ? null : this.ask<Plane>("plane", [choice.model, choice.explainer, x, y, ...picks], () => source.plane(run, choice.model, choice.explainer, x, y, picks));
+    this.scatter.render(this.meta, choice, axes, plane, selection);
+    this.own.render(this.meta, choice);
+    this.entitle(choice, axes);
+  }
+
+  /** What stands above saved pictures: a picture leaves the page, and with it all that is chosen there. */
+  private entitle({ model, explainer, score, sample }: Chosen, axes: readonly ScoreInfo[] | null): void {
+    const whose = `${nameOf(explainer)} on ${model}`;
+    this.ranking.board.caption = `Ranking of explainers on ${model}: ${score.title}`;
+    this.matrix.board.caption = `Scores on ${model}`;
+    this.spread.board.caption = `${whose}: ${score.title}`;
+    this.scatter.board.caption = axes === null ? whose : `${whose}: ${axes[0].title} and ${axes[1].title}`;
+    this.samples.board.caption = `${whose}: ${score.title}`;
+    this.sample.board.caption = `Sample ${sample ?? ""} of ${model}; values of ${score.title}`;
+    this.own.board.caption = `Your own input on ${model}; values of ${score.title}`;
+  }
+
+  /** The small drawings of the samples on a page; null where none are wanted. */
+  private pictures({ model, explainer, pictures: kind }: Chosen, page: Loaded<CasePage>, ready: boolean): Loaded<Thumbnails> | null {
+    const { source } = this;
+    if (source === null || kind === "none" || page.state !== "ready" || page.value.cases.length === 0) return null;
+    const samples = page.value.cases.map((one) => one.sample);
+    if (!ready) return { state: "loading" };
+    const asked = { model, explainer: kind === "explanations" ? explainer : "", kind, samples };
+    return this.ask<Thumbnails>("small", [model, asked.explainer, kind, ...samples], () => source.thumbnails(this.run, asked));
   }
 
   private listed(choice: Chosen): Loaded<CasePage> {
     const { start } = this.samples;
-    const { order, only } = choice;
+    const { order, only, by, picks } = choice;
     const around = start === null ? choice.sample : null;
-    const key = [choice.model, choice.explainer, choice.score.name, order, only, start ?? 0, around === null ? "" : this.placed(choice, around)];
+    const key = [...this.page(choice), start ?? 0, around === null ? "" : this.placed(choice, around)];
     if (this.source === null) return { state: "loading" };
     const { source } = this;
-    return this.ask<CasePage>("cases", key, () => source.cases(this.run, subjectOf(choice), order, only, start ?? 0, around));
+    return this.ask<CasePage>("cases", key, () => source.cases(this.run, subjectOf(choice), picks, { order, by, only, start: start ?? 0, around }));
+  }
+
+  /** What a list of samples depends on, but for where its page starts. */
+  private page({ model, explainer, score, order, only, by, picks }: Chosen): string[] {
+    return [model, explainer, score.name, order, only, by, picks.join(" ")];
   }
 
   /** The sample whose page is wanted; the same as long as the page on show holds the chosen one. */
   private place: { key: string; sample: number } | null = null;
 
   private placed(choice: Chosen, sample: number): number {
-    const key = JSON.stringify([this.epoch, choice.model, choice.explainer, choice.score.name, choice.order, choice.only]);
-    const held = this.place !== null && this.place.key === key ? this.cache.peek<CasePage>(this.keyOf("cases", [choice.model, choice.explainer, choice.score.name, choice.order, choice.only, 0, this.place.sample])) : null;
+    const key = JSON.stringify([this.epoch, ...this.page(choice)]);
+    const held = this.place !== null && this.place.key === key ? this.cache.peek<CasePage>(this.keyOf("cases", [...this.page(choice), 0, this.place.sample])) : null;
     if (held?.cases.some((one) => one.sample === sample)) return this.place!.sample;
     this.place = { key, sample };
     return sample;
@@ -201,10 +282,10 @@ export class AuditPage implements Page {
     const { meta } = this;
     if (meta.scores.length === 0) return [el("p", {}, "This run holds no scores."), this.gaps];
     const legend = el("ul", { class: "legend" }, ...meta.models.map((name, i) => el("li", {}, swatch(modelColour(i)), name)), el("li", { class: "quiet" }, "hollow: a control"));
-    const boards = [this.ranking, this.matrix, this.spread, this.samples, this.sample].map(({ board }) => board.node);
+    const boards = [this.ranking, this.matrix, this.spread, this.scatter, this.samples, this.sample, this.own].map(({ board }) => board.node);
     const copy = el("button", { type: "button", onclick: () => void this.copy(this.code.textContent ?? "", "Python copied.") }, "Copy");
-    const python = el("details", { class: "python" }, el("summary", {}, "Load this selection in Python"), el("pre", { tabindex: 0 }, this.code), copy);
-    return [legend, el("div", { class: "boards" }, ...(this.source === null ? boards.slice(0, 2) : boards)), python, el("h2", {}, "All numbers"), this.numbers.node, this.gaps];
+    const python = el("details", { class: "python" }, el("summary", {}, "Load what is chosen in Python"), el("pre", { tabindex: 0 }, this.code), copy);
+    return [...(this.source === null ? [] : [this.words.node]), legend, ...(this.source === null ? [] : [this.selection.node]), el("div", { class: "boards" }, ...(this.source === null ? boards.slice(0, 2) : boards)), python, el("h2", {}, "All numbers"), this.whole, this.numbers.node, this.gaps];
   }
 
   private async copy(text: string, done: string): Promise<void> {

@@ -13,22 +13,27 @@ function said(row: Record<string, Cell>): string {
   return String(row.verdict || row.why || "no change shown");
 }
 
+/** A confidence by two digits of what is left to 1: "99.44 %". */
+function confidence(level: number): string {
+  return percent(1 - Number((1 - level).toPrecision(2)));
+}
+
 /** The columns of a table; the confidence stands in a column of its own if it is not the same for all rows. */
 function columns(rows: Record<string, Cell>[]): Column[] {
   const levels = new Set(rows.map(({ level }) => level).filter((level) => typeof level === "number"));
   const [only] = levels.size === 1 ? levels : [null];
-  const before = only === null ? "" : `${percent(only)} `;
+  const before = only === null ? "" : `${confidence(only)} `;
   return [
+    { key: "verdict", title: "Beyond chance", text: said },
     { key: "model", title: "Model" },
     { key: "explainer", title: "Explainer" },
     { key: "score", title: "Score" },
-    { key: "verdict", title: "Beyond chance", text: said },
     { key: "before", title: "Before" },
     { key: "after", title: "Now" },
     { key: "difference", title: "Difference" },
     { key: "low", title: `${before}low` },
     { key: "high", title: `${before}high` },
-    ...(levels.size > 1 ? [{ key: "level", title: "Confidence", text: (row: Record<string, Cell>) => (typeof row.level === "number" ? percent(row.level) : "–"), right: true }] : []),
+    ...(levels.size > 1 ? [{ key: "level", title: "Confidence", text: (row: Record<string, Cell>) => (typeof row.level === "number" ? confidence(row.level) : "–"), right: true }] : []),
   ];
 }
 
@@ -37,6 +42,7 @@ export class ComparePage implements Page {
   readonly node: HTMLElement;
   private readonly cache = new Cache(() => this.render(this.store.state));
   private readonly other = new Choice("Before", "compare-with", (id) => this.store.set({ other: id || null }));
+  private readonly swapped = el("button", { type: "button", "data-testid": "compare-swap", onclick: () => this.swap() }, "Swap");
   private readonly told = el("p", { class: "lead", role: "status", "data-testid": "compare-answer" });
   private readonly again = el("button", { type: "button", hidden: true, onclick: () => this.cache.retry() }, "Try again");
   private readonly body = el("div", {});
@@ -54,8 +60,7 @@ export class ComparePage implements Page {
     private readonly store: Store,
   ) {
     const back = el("button", { type: "button", "data-testid": "compare-back", onclick: () => store.set({ page: null, other: null }) }, "← Back to the run");
-    const swap = el("button", { type: "button", "data-testid": "compare-swap", onclick: () => this.swap() }, "Swap");
-    const bar = el("div", { class: "chosen-bar" }, this.other.node, swap, back);
+    const bar = el("div", { class: "chosen-bar" }, this.other.node, this.swapped, back);
     this.node = el("main", { class: "wide audit", "data-testid": "compare" }, el("div", { class: "titled" }, el("h1", {}, title || run), bar), this.told, this.again, this.body);
   }
 
@@ -64,9 +69,10 @@ export class ComparePage implements Page {
     const first = { value: "", text: runs.length > 0 ? "choose a run" : "there is no other run of this kind" };
     const named = state.other === null || runs.some(({ id }) => id === state.other) ? [] : [{ value: state.other, text: state.other }];
     this.other.update([first, ...runs.map(({ id, path }) => ({ value: id, text: path })), ...named], state.other ?? "", runs.length + named.length === 0);
+    keep(this.swapped, { disabled: state.other === null });
     const { compare, run } = this;
     if (state.other === null || compare === null) {
-      keep(this.told, { textContent: "Choose the run before: the page says what moved from it to this one beyond chance." });
+      keep(this.told, { textContent: "Choose the run to compare with: the page then says what changed from that run to this one beyond chance." });
       keep(this.again, { hidden: true });
       this.clear();
       return;
@@ -114,7 +120,7 @@ export class ComparePage implements Page {
     const rows = [...found.rows].sort((a, b) => rank(a) - rank(b));
     const table = sortable(columns(rows), rows, "compare-table");
     const lists = found.lists.flatMap(({ title, lines }) => list(title, lines));
-    this.body.replaceChildren(...lists, el("h2", {}, "All rows"), el("p", { class: "quiet" }, `Now: ${found.after.path}. Before: ${found.before.path}. ${paired(found)}`), table.node, ...list("Notes", found.notes));
+    this.body.replaceChildren(...lists, el("h2", {}, "All rows"), el("p", { class: "quiet", "data-testid": "compare-numbers" }, [`Now: ${found.after.path}. Before: ${found.before.path}.`, found.numbers, paired(found)].filter(Boolean).join(" ")), table.node, ...list("Notes", found.notes));
   }
 
   private swap(): void {

@@ -9,7 +9,7 @@ const PAUSE = 10000;
 
 /**
  * A run's own report, in a frame that can neither run scripts nor reach the page around it. Links to the reports of its parts open in the
- * frame; the line above leads to the pages of the parts.
+ * frame; the line above leads to the pages of the parts. A frame is cut on paper, so the report also opens on its own.
  */
 export function reportPage(title: string, address: string | null, back: (() => void) | null, parts: readonly { id: string; name: string }[], store: Store, compare: (() => void) | null = null): Page {
   const node = el("main", { class: "framed", "data-testid": "report" }, el("h1", { class: "unseen" }, title));
@@ -23,8 +23,9 @@ export function reportPage(title: string, address: string | null, back: (() => v
     frame.src = address;
     away.hidden = true;
   };
-  const away = el("button", { type: "button", class: "back", hidden: true, "data-testid": "first-report", onclick: load }, `← Back to the report “${title}”`);
+  const away = el("button", { type: "button", hidden: true, "data-testid": "first-report", onclick: load }, `← Back to the report “${title}”`);
   frame?.addEventListener("load", () => {
+    if (document.activeElement === document.body) frame.focus({ preventScroll: true }); // so that keys scroll the report
     if (expected > 0) expected--;
     else away.hidden = false;
   });
@@ -35,12 +36,13 @@ export function reportPage(title: string, address: string | null, back: (() => v
     };
     return el("a", { href: `#run=${encodeURIComponent(id)}`, onclick: open }, name);
   });
-  if (back !== null) node.append(el("button", { type: "button", class: "back", onclick: back }, "← Back to the scores"));
-  const other = compare === null ? null : el("button", { type: "button", class: "back", "data-testid": "compare-runs", onclick: compare }, "Compare with another run");
-  if (links.length > 0) node.append(el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links, away, other));
-  else node.append(away, ...(other === null ? [] : [other]));
-  if (address === null) node.append(el("p", {}, "This file does not hold the report."));
-  if (frame !== null) node.append(frame);
+  const scores = back === null ? null : el("button", { type: "button", onclick: back }, "← Back to the scores");
+  const other = compare === null ? null : el("button", { type: "button", "data-testid": "compare-runs", onclick: compare }, "Compare with another run");
+  const named = links.length === 0 ? null : el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links);
+  const alone = address === null ? null : el("a", { href: address, target: "_blank", rel: "noreferrer", "data-testid": "report-alone" }, "Open on its own");
+  node.append(el("div", { class: "framed-bar" }, scores, named, el("span", { class: "framed-tools" }, away, alone, other)));
+  if (frame === null) node.append(el("p", {}, "This file does not hold the report."));
+  else node.append(frame, el("p", { class: "on-paper" }, "To print this report, choose “Open on its own” above it, and print from there."));
   const refresh = (meta: RunMeta): boolean => {
     if (meta.state?.stage !== "running" || performance.now() - loaded > PAUSE) load();
     return true;

@@ -32,7 +32,7 @@ export function sortable(columns: Column[], first: Record<string, Cell>[], id: s
 
   const fill = (): void => {
     const shown = by === "" ? rows : [...rows].sort((a, b) => order(a[by], b[by], sign));
-    body.replaceChildren(...shown.map((row) => el("tr", { "data-state": row.state ?? null }, ...columns.map((column) => drawn(row, column)))));
+    body.replaceChildren(...shown.map((row) => el("tr", { "data-state": row.state ?? null, "data-verdict": row.verdict || null }, ...columns.map((column) => drawn(row, column)))));
   };
 
   const sort = (key: string): void => {

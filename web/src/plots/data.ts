@@ -24,7 +24,11 @@ export interface OrbitData {
   range: [number, number];
   higherIsBetter: boolean;
   cursor: number[] | null;
+  /** Places that are marked by a letter: on every panel, or on that of one curve, in its colour. */
+  marks?: { name: string; at: number[]; curve?: number }[];
   metric: string;
+  /** Whether the metric goes from 0 to 1. */
+  share?: boolean;
   tiles?: { model: string; maps: Float32Array; side: number }[];
   tileRange?: [number, number];
   compact?: boolean;
@@ -39,6 +43,8 @@ export interface Place {
 /** A drawn form: it can still move its cursor and tell which point of the orbit lies under the pointer. */
 export interface Drawn {
   cursor(at: number[] | null, curves: Curve[]): void;
+  /** Where a point of the orbit lies on the stage: once, or once a panel. */
+  spots(at: number[]): [number, number][];
   locate(x: number, y: number, held: number | null): Place | null;
 }
 

@@ -64,7 +64,7 @@ export function drawDisk(stage: Stage, data: OrbitData): Drawn {
     stage.base.append(svg("circle", { class: "plot-rim", cx: middle(square)[0], cy: middle(square)[1], r: square.width / 2 }));
     stage.base.append(identityMark(...middle(square), 4));
     if (data.compact) return;
-    heading(stage, model, colour, square.x, square.y - (several ? 6 : 22), square.width);
+    heading(stage, [model], colour, square.x, square.y - (several ? 6 : 22), square.width);
     scales(square);
   });
   if (!data.compact) {
@@ -111,6 +111,7 @@ export function drawDisk(stage: Stage, data: OrbitData): Drawn {
         stage.overlay.append(svg("circle", { class: "plot-cell-under", cx, cy, r: 6 }), svg("circle", { class: "plot-cell", cx, cy, r: 6 }));
       }
     },
+    spots: (at) => squares.map((square) => point(square, at)),
     locate(px, py, held) {
       const far = (square: Rect): number => Math.hypot(px - middle(square)[0], py - middle(square)[1]) / (square.width / 2);
       const panel = held ?? squares.findIndex((square) => far(square) <= 1);

@@ -82,14 +82,17 @@ export function tileAt(column: number, row: number): number[] {
 }
 
 const ARROWS: Record<string, [number, number]> = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+/** What turns an input that is shifted and turned. */
+const TURNS: Record<string, 1 | -1> = { ",": -1, ".": 1 };
 
 /**
- * The grid point that a key leads to from a point (arrows: the neighbours; Home: the identity), or null for other keys.
+ * The grid point that a key leads to from a point (arrows: the neighbours; comma and full stop: the angle; Home: the identity), or null.
  * Down from the centre of a disk comes out on its other side.
  */
 export function keyStep(grid: OrbitGrid, at: number[] | null, key: string): number[] | null {
   const from = at ?? grid.coordinates[grid.identity];
   if (key === "Home") return [...grid.coordinates[grid.identity]];
+  if (grid.layout === "slices" && key in TURNS) return [from[0], from[1], next(grid.axes[2], from[2], TURNS[key])];
   if (!(key in ARROWS)) return null;
   const [across, up] = ARROWS[key];
   if (grid.layout === "tiles") {
@@ -104,8 +107,8 @@ export function keyStep(grid: OrbitGrid, at: number[] | null, key: string): numb
   const [first, second] = grid.axes;
   if (grid.layout === "polar") return [next(first, from[0], across + up)];
   if (grid.layout === "disk" && up < 0 && from[1] === 0) return listed(grid, [next(first, from[0] + HALF_TURN - first.step, 1), next(second, 0, 1)]);
-  const vertical = grid.layout === "heatmap" ? -up : up;
-  return listed(grid, [across ? next(first, from[0], across) : from[0], vertical ? next(second, from[1], vertical) : from[1]]);
+  const vertical = grid.layout === "heatmap" || grid.layout === "slices" ? -up : up;
+  return listed(grid, [across ? next(first, from[0], across) : from[0], vertical ? next(second, from[1], vertical) : from[1], ...from.slice(2)]);
 }
 
 /** What a point of the orbit is called: its element's label, or its coordinates between the elements. */
@@ -113,6 +116,7 @@ export function placeLabel(grid: OrbitGrid, at: number[]): string {
   const index = nearest(grid, at);
   if (samePlace(grid.coordinates[index], listed(grid, at)) || (grid.layout === "disk" && at[1] === 0)) return grid.elements[index];
   if (grid.layout === "disk") return `${coordinate(at[1])}° about ${coordinate(at[0])}°`;
+  if (grid.layout === "slices") return `(${coordinate(at[0])}, ${coordinate(at[1])}) px, ${coordinate(at[2])}°`;
   const [axis] = grid.axes;
   const unit = axis.unit === "°" ? "°" : axis.unit && ` ${axis.unit}`;
   return at.length > 1 ? `(${at.map(coordinate).join(", ")})${unit}` : `${coordinate(at[0])}${unit}`;

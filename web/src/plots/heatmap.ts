@@ -36,7 +36,7 @@ export function drawHeatmap(stage: Stage, data: OrbitData): Drawn {
     const [dx, dy] = data.coordinates[data.identity];
     stage.base.append(svg("rect", { class: "plot-rim", ...panel.square }), identityMark(panel.x(dx), panel.y(dy), 4));
     if (data.compact) return;
-    heading(stage, model, colour, panel.square.x, panel.square.y - 6, panel.square.width);
+    heading(stage, [model], colour, panel.square.x, panel.square.y - 6, panel.square.width);
     axes(panel, index);
   });
   if (!data.compact) {
@@ -71,6 +71,7 @@ export function drawHeatmap(stage: Stage, data: OrbitData): Drawn {
         stage.overlay.append(svg("rect", { class: "plot-cell-under", ...place }), svg("rect", { class: "plot-cell", ...place }));
       }
     },
+    spots: ([dx, dy]) => panels.map(({ x, y }) => [x(dx), y(dy)]),
     locate(px, py, held) {
       const index = held ?? panels.findIndex(({ square }) => inside(square, px, py));
       if (index < 0) return null;

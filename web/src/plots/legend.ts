@@ -2,13 +2,18 @@
 
 import { swatchFill } from "../colour";
 import { el, keep } from "../dom";
-import { number } from "../format";
+import { number, share } from "../format";
 import type { Curve, OrbitData } from "./data";
 import { nearest, placeLabel, samePlace } from "./grid";
 
 /** A model's value at a point: what was just computed there, else the measured value nearest to it. */
 export function valueAt(data: OrbitData, curve: Curve, at: number[]): number {
   return curve.live && samePlace(curve.live.at, at) ? curve.live.value : curve.values[nearest(data, at)];
+}
+
+/** A value of the plot for reading. */
+function said({ share: from0to1 }: OrbitData, value: number): string {
+  return from0to1 ? share(value) : number(value);
 }
 
 function entry(mark: HTMLElement, text: string, value = ""): HTMLElement {
@@ -34,7 +39,7 @@ export function legendOn(host: HTMLElement): (data: OrbitData, at: number[] | nu
   return (data, at) => {
     host.hidden = data.compact === true;
     if (host.hidden) return;
-    const words = at ? [...data.curves.map((curve) => number(valueAt(data, curve, at))), placeLabel(data, at)] : [];
+    const words = at ? [...data.curves.map((curve) => said(data, valueAt(data, curve, at))), placeLabel(data, at)] : [];
     const key = JSON.stringify([data.curves.map(({ model, colour }) => [model, colour]), hasGaps(data), at === null]);
     if (key !== known) build(host, data, words);
     else
@@ -57,13 +62,13 @@ function build(host: HTMLElement, data: OrbitData, words: string[]): void {
 /** What the read-out says of an element: its label, and every model's value with its band. */
 export function readoutOf(data: OrbitData, index: number): (string | Node)[] {
   const rows = data.curves.map(({ model, colour, values, low, high }) => {
-    const band = low && high && !Number.isNaN(low[index]) ? ` (${number(low[index])} to ${number(high[index])})` : "";
-    return entry(swatch("", colour), model, number(values[index]) + band);
+    const band = low && high && !Number.isNaN(low[index]) ? ` (${said(data, low[index])} to ${said(data, high[index])})` : "";
+    return entry(swatch("", colour), model, said(data, values[index]) + band);
   });
   return [el("strong", {}, data.elements[index]), ...rows];
 }
 
 /** The cursor in one sentence, for those who hear it. */
 export function spoken(data: OrbitData, at: number[]): string {
-  return `${placeLabel(data, at)}: ${data.curves.map((curve) => `${curve.model} ${number(valueAt(data, curve, at))}`).join(", ")}`;
+  return `${placeLabel(data, at)}: ${data.curves.map((curve) => `${curve.model} ${said(data, valueAt(data, curve, at))}`).join(", ")}`;
 }

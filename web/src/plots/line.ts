@@ -7,7 +7,7 @@ import { dashOf } from "../colour";
 import { svg } from "../dom";
 import type { Curve, Drawn, OrbitData } from "./data";
 import { valueAt } from "./legend";
-import { metricTitle } from "./panels";
+import { firstThatFits, metricTitles } from "./panels";
 import { identityMark, label, ruler, type Stage } from "./stage";
 
 const MANY = 160;
@@ -40,7 +40,7 @@ export function drawLine(stage: Stage, data: OrbitData): Drawn {
       const ticks = Math.max(2, Math.floor((right - left) / 60));
       stage.base.append(ruler(axisBottom<number>(x).ticks(ticks).tickSize(4), 0, bottom), ruler(axisLeft<number>(y).ticks(5).tickSize(4), left, 0));
       stage.base.append(label("plot-label", (left + right) / 2, stage.height - 4, axis.unit ? `${axis.label} (${axis.unit})` : axis.label));
-      stage.base.append(label("plot-label", 4, 11, metricTitle(data), "start"));
+      stage.base.append(label("plot-label", 4, 11, firstThatFits(stage, metricTitles(data)), "start"));
     }
     stage.base.append(identityMark(home, bottom));
   }
@@ -73,6 +73,7 @@ export function drawLine(stage: Stage, data: OrbitData): Drawn {
 
   return {
     cursor,
+    spots: ([value]) => [[x(value), top]],
     locate(px, py, held) {
       if (held === null && (px < left - 8 || px > right + 8 || py < top - 12 || py > bottom + 12)) return null;
       const wanted = x.invert(px);

@@ -1,6 +1,8 @@
 // One orbit's plot in the form that suits it, with a cursor that the pointer and the keyboard move at once.
 
-import { mark } from "../dom";
+import { mark, svg } from "../dom";
+import type { Table } from "../save";
+import { orbitTable } from "../tables";
 import type { Layout } from "../types";
 import type { Drawn, Form, OrbitData } from "./data";
 import { drawDisk } from "./disk";
@@ -9,7 +11,8 @@ import { drawHeatmap } from "./heatmap";
 import { legendOn, readoutOf, spoken } from "./legend";
 import { drawLine } from "./line";
 import { drawPolar } from "./polar";
-import { Stage } from "./stage";
+import { drawSlices } from "./slices";
+import { label, Stage } from "./stage";
 import { drawTiles } from "./tiles";
 
 export type { Curve, OrbitData } from "./data";
@@ -17,11 +20,15 @@ export { keyStep, nearest, placeLabel, samePlace } from "./grid";
 
 export interface OrbitPlot {
   update(data: OrbitData): void;
+  /** What is drawn, for a file; null while nothing is. */
+  table(): Table | null;
   destroy(): void;
 }
 
-const FORMS: Record<Layout, Form> = { polar: drawPolar, heatmap: drawHeatmap, tiles: drawTiles, disk: drawDisk, line: drawLine };
+const FORMS: Record<Layout, Form> = { polar: drawPolar, heatmap: drawHeatmap, slices: drawSlices, tiles: drawTiles, disk: drawDisk, line: drawLine };
 
+/** A finger that moved no further than this to a side is tapping, or scrolls the page. */
+const STILL = 12;
 const DRAWN = ["model", "colour", "values", "low", "high"] as const;
 
 /** Whether only the cursor and what is live may differ. */
@@ -41,6 +48,13 @@ function sameBase(a: OrbitData, b: OrbitData): boolean {
   );
 }
 
+/** A letter on a disk, kept readable over every plot. */
+function pinAt(name: string, x: number, y: number, colour: string | null): SVGGElement {
+  const disk = svg("circle", { cx: x, cy: y, r: 8 });
+  if (colour !== null) disk.style.stroke = colour;
+  return svg("g", { class: "plot-pin" }, disk, label("plot-pin-name", x, y + 4, name));
+}
+
 /** Draw an orbit into a host, named after `whose` it is. Without `onMove` it is a picture; with it, a slider along the orbit. */
 export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number[], final: boolean) => void): OrbitPlot {
   const stage = new Stage(host, redraw);
@@ -48,6 +62,8 @@ export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number
   let data: OrbitData | null = null;
   let drawn: Drawn | null = null;
   let held: number | null = null;
+  /** Where a finger came down beside the handle: it may still turn out to scroll the page. */
+  let touched: { x: number; y: number } | null = null;
   let local: number[] | null = null;
 
   function redraw(): void {
@@ -67,6 +83,12 @@ export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number
     const at = cursorOf(data);
     legend(data, at);
     drawn?.cursor(at, data.curves);
+    if (onMove) stage.grip(drawn && at ? drawn.spots(at) : []);
+    for (const one of data.marks ?? []) {
+      const spots = drawn?.spots(one.at) ?? [];
+      const own = one.curve !== undefined && spots.length > 1 ? [spots[one.curve]] : spots;
+      for (const [x, y] of own) stage.overlay.append(pinAt(one.name, x, y, one.curve === undefined ? null : data.curves[one.curve].colour));
+    }
     mark(stage.root, { "aria-label": `${data.metric} along the orbit of ${whose}` });
     if (!onMove) return;
     mark(stage.root, {
@@ -90,6 +112,8 @@ export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number
 
   function hover(event: PointerEvent): void {
     const { x, y } = placeOf(event);
+    if (touched !== null && Math.abs(x - touched.x) < STILL) return;
+    touched = null;
     const place = drawn?.locate(x, y, held) ?? null;
     if (held !== null && place) go(place.at, false);
     stage.say(held === null && data && place && !data.compact ? readoutOf(data, nearest(data, place.at)) : null, x, y);
@@ -102,13 +126,17 @@ export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number
     held = place.panel;
     stage.say(null);
     stage.body.setPointerCapture(event.pointerId);
-    go(place.at, false);
+    const grip = event.target instanceof Element && event.target.classList.contains("plot-grip");
+    touched = event.pointerType === "touch" && !grip ? { x, y } : null;
+    if (touched === null) go(place.at, false);
   }
 
-  function release(): void {
+  function release(event: PointerEvent): void {
     if (held === null) return;
-    held = null;
-    if (local) go(local, true);
+    const tap = touched && event.type === "pointerup" ? drawn?.locate(touched.x, touched.y, held) : null;
+    [held, touched] = [null, null];
+    if (tap) go(tap.at, true);
+    else if (local) go(local, true);
   }
 
   function key(event: KeyboardEvent): void {
@@ -141,6 +169,7 @@ export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number
       if (before && drawn && sameBase(before, next)) moveCursor();
       else redraw();
     },
+    table: () => data && orbitTable(data),
     destroy: () => stage.destroy(),
   };
 }

@@ -4,6 +4,7 @@ import { axisBottom } from "d3-axis";
 import { scaleLinear } from "d3-scale";
 import { dashOf, fractionOf, sequential } from "../colour";
 import { svg } from "../dom";
+import { number } from "../format";
 import type { OrbitData } from "./data";
 import { label, ruler, type Stage } from "./stage";
 
@@ -95,7 +96,7 @@ export function caption(stage: Stage, ...ways: string[]): void {
 }
 
 /** The first of some lines that is no wider than the stage, else the last one. */
-function firstThatFits(stage: Stage, ways: string[]): string {
+export function firstThatFits(stage: Stage, ways: string[]): string {
   stage.context.font = "11px system-ui, sans-serif";
   return ways.find((words) => stage.context.measureText(words).width <= stage.width) ?? ways[ways.length - 1];
 }
@@ -104,10 +105,10 @@ export function inside({ x, y, width, height }: Rect, px: number, py: number): b
   return px >= x && px <= x + width && py >= y && py <= y + height;
 }
 
-/** A model's name at a place over its panel, with a swatch of its colour where it has one. */
-export function heading(stage: Stage, model: string, colour: string, x: number, y: number, width: number): void {
+/** What stands at a place over a panel, in the first of its ways that fits, with a swatch of its colour where it has one. */
+export function heading(stage: Stage, ways: string[], colour: string, x: number, y: number, width: number): void {
   const indent = colour === "none" ? 0 : 12;
-  const { words, size } = fitting(stage, model, width - indent);
+  const { words, size } = fitting(stage, ways, width - indent);
   const named = label("plot-heading", x + indent, y, words, "start");
   named.style.fontSize = `${size}px`;
   const mark = dashOf(colour) === null ? svg("rect", { x, y: y - 8, width: 8, height: 8, rx: 2 }) : svg("path", { d: `M${x},${y - 8}h3v8h-3ZM${x + 5},${y - 8}h3v8h-3Z` });
@@ -115,13 +116,17 @@ export function heading(stage: Stage, model: string, colour: string, x: number, 
   stage.base.append(mark, named);
 }
 
-/** A name in the largest letters that fit a width; in the smallest, one that is still too long loses its middle. */
-function fitting(stage: Stage, name: string, width: number): { words: string; size: number } {
+/** The first way that fits a width, in the largest letters that do; if none fits, the last one loses its middle. */
+function fitting(stage: Stage, ways: string[], width: number): { words: string; size: number } {
   const wide = (words: string, size: number): boolean => {
     stage.context.font = `600 ${size}px system-ui, sans-serif`;
     return stage.context.measureText(words).width > width;
   };
-  const size = SIZES.find((one) => !wide(name, one)) ?? SIZES[SIZES.length - 1];
+  for (const words of ways) {
+    const size = SIZES.find((one) => !wide(words, one));
+    if (size !== undefined) return { words, size };
+  }
+  const [name, size] = [ways[ways.length - 1], SIZES[SIZES.length - 1]];
   let words = name;
   for (let kept = name.length - 1; kept > 3 && wide(words, size); kept--) {
     words = `${name.slice(0, Math.ceil(kept / 2))}…${name.slice(name.length - Math.floor(kept / 2))}`;
@@ -143,9 +148,19 @@ export function colourBar(stage: Stage, range: [number, number], title: string):
   stage.base.append(ruler(axisBottom<number>(scale).ticks(4).tickSize(3), 0, y + 8), label("plot-label", x + width / 2, y - 5, words));
 }
 
-/** The metric and which way is good. */
-export function metricTitle(data: Pick<OrbitData, "metric" | "higherIsBetter">): string {
-  return `${data.metric} (${data.higherIsBetter ? "higher" : "lower"} is better)`;
+/** The metric, how far its axis or its colours reach, and which end is good. */
+export function metricTitle({ metric, range: [low, high], higherIsBetter }: Pick<OrbitData, "metric" | "range" | "higherIsBetter">): string {
+  const end = (value: number): string => (Number.isInteger(value) ? String(value) : number(value));
+  return `${metric}, ${end(low)} to ${end(high)} (${better(higherIsBetter)})`;
+}
+
+/** The same in ever fewer words, for rooms of different widths. */
+export function metricTitles(data: Parameters<typeof metricTitle>[0]): string[] {
+  return [metricTitle(data), `${data.metric} (${better(data.higherIsBetter)})`, data.metric];
+}
+
+export function better(higher: boolean): string {
+  return `${higher ? "higher" : "lower"} is better`;
 }
 
 /** Ink that can be read on a value's colour. */

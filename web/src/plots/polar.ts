@@ -7,7 +7,7 @@ import { svg } from "../dom";
 import type { Curve, Drawn, OrbitData } from "./data";
 import { settled } from "./grid";
 import { valueAt } from "./legend";
-import { metricTitle } from "./panels";
+import { firstThatFits, metricTitles } from "./panels";
 import { identityMark, label, type Stage } from "./stage";
 
 const SPOKES = 8;
@@ -19,7 +19,7 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
   const [axis] = data.axes;
   const turn = axis.period ?? axis.high - axis.low + axis.step;
   const title = data.compact ? 0 : 18;
-  const radius = Math.max(8, Math.min(stage.width - (data.compact ? 0 : 16), stage.height - title) / 2 - (data.compact ? 8 : 24));
+  const radius = Math.max(8, Math.min(stage.width - (data.compact ? 0 : 16), stage.height - title) / 2 - (data.compact ? 5 : 24));
   const [x, y] = [stage.width / 2, (stage.height + title) / 2];
   const centred = `translate(${x}, ${y})`;
   const base = stage.base.appendChild(svg("g", { transform: centred }));
@@ -32,7 +32,7 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
   rings();
   const walk = around();
   data.curves.forEach(draw);
-  base.append(identityMark(...point(data.coordinates[data.identity][0], radius)));
+  base.append(identityMark(...point(data.coordinates[data.identity][0], radius), data.compact ? 3 : 5));
 
   function gaps(): void {
     const half = Math.PI / data.coordinates.length;
@@ -59,7 +59,7 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
       const [tx, ty] = point(axis.low + turn * 0.1875, scale(tick));
       base.append(label("plot-tick plot-halo", tx, ty + 3, scale.tickFormat(4)(tick)));
     }
-    stage.base.append(label("plot-label", stage.width / 2, 11, `radius: ${metricTitle(data)}`));
+    stage.base.append(label("plot-label", stage.width / 2, 11, firstThatFits(stage, metricTitles(data).map((words) => `radius: ${words}`))));
   }
 
   /** A walk all around in fine steps; each is a share of the way from one element to the next. */
@@ -111,6 +111,10 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
 
   return {
     cursor,
+    spots: ([value]) => {
+      const [px, py] = point(value, radius);
+      return [[x + px, y + py]];
+    },
     locate(px, py, held) {
       if (held === null && Math.hypot(px - x, py - y) > radius + 24) return null;
       const fraction = Math.atan2(y - py, px - x) / (2 * Math.PI);

@@ -5,7 +5,10 @@ import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
 import { fractionOf } from "../colour";
 import { el, svg } from "../dom";
 import { number } from "../format";
+import type { Table } from "../save";
+import { scatterTable } from "../tables";
 import { placed, pointNear, samplesWithin, visible } from "./embedding";
+import { Glyphs, HEIGHT, spotsFor, WIDTH, type GlyphData } from "./glyphs";
 import { BAR, caption, CAPTION, colourBar } from "./panels";
 import { paintDots, shapePath } from "./points";
 import { Stage } from "./stage";
@@ -13,7 +16,11 @@ import { album, copyOf, type Thumbnails } from "./thumbnails";
 
 /** Points (models, samples, 2), values and `shown` (models, samples). Arrays are compared by identity. */
 export interface ScatterData {
+  /** What the points are made from: another one is shown as a whole again. */
+  embedding: Float32Array;
   points: Float32Array;
+  /** What is said in place of the names of the axes, where these mean nothing. */
+  axes: string | null;
   models: string[];
   colours: string[];
   samples: number;
@@ -24,11 +31,14 @@ export interface ScatterData {
   selected: number;
   lasso: Set<number> | null;
   thumbnails: Thumbnails | null;
+  /** Small plots beside the points, in place of pictures; null for none. */
+  glyphs: GlyphData | null;
   label(sample: number): string;
 }
 
 export interface Scatter {
   update(data: ScatterData): void;
+  table(): Table | null;
   destroy(): void;
 }
 
@@ -36,8 +46,10 @@ const NEAR = 14;
 const BELOW = BAR + CAPTION;
 const FEW = 60;
 const SIDE = 28;
-const HELP = "Click: choose a point. Drag: draw a lasso. Wheel: zoom. Shift and drag: move. Double click: show all again.";
-const ARRAYS = ["points", "shown", "value", "lasso", "thumbnails", "valueLabel"] as const;
+const HELP = "Click: choose a point. Drag: draw a lasso (with a finger, begin sideways). Ctrl and wheel, or pinch: zoom. Shift and drag: move. Double click: show all again.";
+/** A turn of the wheel zooms by no more than this power of two. */
+const NOTCH = 0.5;
+const ARRAYS = ["points", "shown", "value", "lasso", "thumbnails", "valueLabel", "glyphs", "axes"] as const;
 
 function samePoints(a: ScatterData, b: ScatterData): boolean {
   const range = a.valueRange[0] === b.valueRange[0] && a.valueRange[1] === b.valueRange[1];
@@ -46,6 +58,8 @@ function samePoints(a: ScatterData, b: ScatterData): boolean {
 
 export function scatter(host: HTMLElement, on: { pick(sample: number, model: number): void; lasso(samples: number[] | null): void }): Scatter {
   const stage = new Stage(host, redraw);
+  const glyphs = new Glyphs();
+  stage.readout.before(glyphs.node);
   let data: ScatterData | null = null;
   let places: Float32Array = new Float32Array();
   let view: ZoomTransform = zoomIdentity;
@@ -54,7 +68,11 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
   let waiting = 0;
   const zooming = zoom<HTMLDivElement, unknown>()
     .scaleExtent([1, 80])
-    .filter((event: MouseEvent) => event.type === "wheel" || event.shiftKey)
+    .filter((event: MouseEvent | WheelEvent | TouchEvent) => {
+      if (event.type === "wheel") return event.ctrlKey || event.metaKey;
+      return "touches" in event ? event.touches.length > 1 : event.shiftKey;
+    })
+    .wheelDelta((event: WheelEvent) => Math.max(-NOTCH, Math.min(NOTCH, -event.deltaY * (event.deltaMode === 1 ? 0.5 : 0.02))))
     .on("zoom", ({ transform }: { transform: ZoomTransform }) => {
       view = transform;
       waiting ||= requestAnimationFrame(redraw);
@@ -73,9 +91,12 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
     const [width, height] = [stage.width, stage.height - BELOW];
     places = placed(data.points, width, height);
     zooming.extent([[0, 0], [width, height]]).translateExtent([[0, 0], [width, height]]);
-    paint(data, visible(places, data.shown, data.samples, view, width, height));
+    const seen = visible(places, data.shown, data.samples, view, width, height);
+    paint(data, seen);
+    plots(data, seen);
     stage.base.append(svg("rect", { class: "plot-rim", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }));
-    caption(stage, "embedding: first coordinate →, second coordinate ↑", "first coordinate →, second ↑");
+    if (data.axes === null) caption(stage, "embedding: first coordinate →, second coordinate ↑", "first coordinate →, second ↑");
+    else caption(stage, data.axes, data.axes.split(";")[0]);
     colourBar(stage, data.valueRange, data.valueLabel ?? "value");
     mark();
   }
@@ -87,7 +108,21 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
       return { x, y, model: Math.floor(index / samples), fraction: fractionOf(value[index], valueRange), faint };
     });
     paintDots(stage.context, dots, colours, stage.width, stage.height - BELOW, stage.theme);
+    if (data?.glyphs) return;
     if (picture && seen.length <= FEW) portraits(picture, seen.map((index) => ({ sample: index % samples, place: spot(index) })));
+  }
+
+  /** Small plots beside their points, those of the chosen sample first. */
+  function plots({ samples, selected, lasso, glyphs: drawn }: ScatterData, seen: number[]): void {
+    const known = lasso === null ? seen : seen.filter((index) => lasso.has(index % samples));
+    const order = drawn ? [...known.filter((index) => index % samples === selected), ...known.filter((index) => index % samples !== selected)] : [];
+    const points = order.map((index) => ({ index, x: spot(index)[0], y: spot(index)[1] }));
+    const spots = spotsFor(points, stage.width, stage.height - BELOW);
+    for (const { x, y, left, top } of spots) {
+      const [x2, y2] = [left > x ? left : left + WIDTH, Math.min(top + HEIGHT, Math.max(top, y))];
+      stage.base.append(svg("line", { class: "plot-rim", x1: x, y1: y, x2, y2 }));
+    }
+    glyphs.update(drawn, spots, samples, picture);
   }
 
   /** Pictures beside their points, as far as they do not cover each other. */
@@ -111,7 +146,7 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
     });
     const grey = el("span", { class: "plot-mark plot-grey" });
     if (value.some(Number.isNaN)) entries.push(el("span", { class: "plot-entry plot-name" }, grey, "undefined"));
-    stage.legend.replaceChildren(...entries, el("span", { class: "plot-hint", title: HELP }, "drag: lasso · wheel: zoom"));
+    stage.legend.replaceChildren(...entries, el("span", { class: "plot-hint", title: HELP }, "drag: lasso · Ctrl + wheel or pinch: zoom"));
   }
 
   /** The chosen sample in every model, joined by a line, and the lasso while it is drawn. */
@@ -148,6 +183,7 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
 
   function press(event: PointerEvent): void {
     if (event.button !== 0 || event.shiftKey) return;
+    if (!event.isPrimary) return cancel();
     stage.body.setPointerCapture(event.pointerId);
     outline = [placeOf(event)];
   }
@@ -188,12 +224,15 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
       const before = data;
       data = next;
       if (before?.thumbnails !== next.thumbnails) picture = next.thumbnails ? album(next.thumbnails) : null;
-      if (before && before.points !== next.points) body.call(zooming.transform, zoomIdentity);
-      if (before && samePoints(before, next)) mark();
+      if (before && before.embedding !== next.embedding) body.call(zooming.transform, zoomIdentity);
+      const moved = next.glyphs !== null && before?.selected !== next.selected;
+      if (before && samePoints(before, next) && !moved) mark();
       else redraw();
     },
+    table: () => data && scatterTable(data),
     destroy() {
       cancelAnimationFrame(waiting);
+      glyphs.clear();
       stage.destroy();
     },
   };

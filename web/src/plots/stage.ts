@@ -57,6 +57,8 @@ export class Stage {
   readonly context = this.canvas.getContext("2d") as CanvasRenderingContext2D;
   readonly base = svg("g");
   readonly overlay = svg("g");
+  /** Where fingers take hold of what moves: there a swipe does not scroll the page. */
+  private readonly grips: HTMLElement[] = [];
   readonly layers = [svg("svg", { class: "plot-layer" }, this.base), svg("svg", { class: "plot-layer" }, this.overlay)];
   readonly body = el("div", { class: "plot-body" }, this.canvas, ...this.layers.map((layer) => el("div", { class: "plot-layer plot-apart" }, layer)), this.readout);
   readonly root = el("div", { class: "plot" }, this.legend, this.body);
@@ -129,6 +131,16 @@ export class Stage {
     const left = x + 14 + this.readout.offsetWidth > this.width ? x - 14 - this.readout.offsetWidth : x + 14;
     const top = Math.min(y + 12, this.height - this.readout.offsetHeight);
     this.readout.style.transform = `translate(${Math.max(0, left)}px, ${Math.max(0, top)}px)`;
+  }
+
+  /** Puts grips at places. */
+  grip(spots: [number, number][]): void {
+    while (this.grips.length > spots.length) this.grips.pop()?.remove();
+    while (this.grips.length < spots.length) {
+      this.grips.push(el("div", { class: "plot-grip" }));
+      this.readout.before(this.grips[this.grips.length - 1]);
+    }
+    spots.forEach(([x, y], i) => keep(this.grips[i].style, { left: `${x.toFixed(1)}px`, top: `${y.toFixed(1)}px` }));
   }
 
   destroy(): void {

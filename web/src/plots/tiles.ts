@@ -56,7 +56,7 @@ export function drawTiles(stage: Stage, data: OrbitData): Drawn {
   }
 
   function headings(square: Rect, model: string, colour: string): void {
-    heading(stage, model, colour, square.x, square.y - 20, square.width);
+    heading(stage, [model], colour, square.x, square.y - 20, square.width);
     for (let step = 0; step < SIDE; step++) {
       const [above, beside] = [tile(square, step, 0), tile(square, 0, step)];
       if (above.width >= WIDE) stage.base.append(label("plot-tick", above.x + above.width / 2, square.y - 5, `${90 * step}°`));
@@ -73,6 +73,13 @@ export function drawTiles(stage: Stage, data: OrbitData): Drawn {
         const room = tile(square, column, row);
         stage.overlay.append(svg("rect", { class: "plot-cell-under", ...room }), svg("rect", { class: "plot-cell", ...room }));
       }
+    },
+    spots(at) {
+      const { column, row } = tileOf(at);
+      return squares.map((square) => {
+        const { x, y, width } = tile(square, column, row);
+        return [x + width / 2, y + width / 2];
+      });
     },
     locate(px, py, held) {
       const panel = held ?? squares.findIndex((square) => inside(square, px, py));

@@ -1,24 +1,30 @@
 import { unpack } from "../packed";
-import type { Channel, Heard, Question } from "../source";
+import type { Channel, Heard } from "../source";
 import type { Packed } from "../types";
 
 const SHORTEST = 250;
 const LONGEST = 4000;
 
-/** A channel over a WebSocket that is made again whenever it breaks; what was asked and not answered is asked again. */
-export function socket(address: string, heard: Heard): Channel {
+/**
+ * A channel over a WebSocket that is made again whenever it breaks; what was asked and not answered is asked again. A search, which can take
+ * long, is given up by the server as soon as it hears of the next one, so the next one is sent at once.
+ */
+export function socket<Q extends object>(address: string, heard: Heard<Q>): Channel<Q> {
   let link: WebSocket | null = null;
-  let flying: (Question & { seq: number }) | null = null;
-  let waiting: Question | null = null;
+  let flying: (Q & { seq: number }) | null = null;
+  /** Whether a part of the answer to the one on its way has come: another question may then replace the rest. */
+  let begun = false;
+  let waiting: Q | null = null;
   let seq = 0;
   let pause = SHORTEST;
   let timer = 0;
   let closed = false;
 
   const send = (): void => {
-    if (link?.readyState !== WebSocket.OPEN || flying !== null || waiting === null) return;
+    if (link?.readyState !== WebSocket.OPEN || (flying !== null && !begun) || waiting === null) return;
     flying = { ...waiting, seq: ++seq };
     waiting = null;
+    begun = false;
     link.send(JSON.stringify(flying));
   };
 
@@ -29,10 +35,17 @@ export function socket(address: string, heard: Heard): Channel {
     const unnamed = error !== undefined && typeof answered !== "number";
     if (!unnamed && answered !== flying?.seq) return;
     const question = flying;
-    flying = null;
+    if (error !== undefined && answered === null) {
+      waiting ??= flying; // refused: the socket closes, and the question is asked again once it is open
+      flying = null;
+      heard.failed(error, question);
+      return;
+    }
+    if (found.header.last === false) begun = true;
+    else flying = null;
     pause = SHORTEST;
     send();
-    if (error !== undefined) heard.failed(error);
+    if (error !== undefined) heard.failed(error, question);
     else if (question !== null) heard.answer(question, found);
   };
 
@@ -47,6 +60,7 @@ export function socket(address: string, heard: Heard): Channel {
     link.onclose = () => {
       waiting ??= flying;
       flying = null;
+      begun = false;
       if (closed) return;
       heard.connected(false);
       timer = window.setTimeout(open, pause);
@@ -58,6 +72,7 @@ export function socket(address: string, heard: Heard): Channel {
   return {
     ask(question) {
       waiting = question;
+      if (flying !== null && "worst" in flying) flying = null;
       send();
     },
     close() {
@@ -73,6 +88,6 @@ function opened(data: ArrayBuffer): Packed {
   try {
     return unpack(data);
   } catch {
-    return { header: { arrays: [], error: "An answer of the models cannot be read: move along the orbit to ask again." }, arrays: new Map() };
+    return { header: { arrays: [], error: "An answer of the models cannot be read: ask again." }, arrays: new Map() };
   }
 }

@@ -32,8 +32,8 @@ SOURCES: dict[str, Callable[[str], tuple[Tensor, Tensor]]] = {"mnist": mnist, "d
 class Boxed:
     """Images (N, C, H, W) in [0, 1], their objects (N, T, 5) as x0, y0, x1, y1, class, and the key object's class (N,).
 
-    Row 0 of an image's objects is its key object, at the centre of the image; absent rows are NaN. Coordinates are pixels of the
-    unmoved window, the one around the centre, so that an object beside it has coordinates outside it.
+    Row 0 of an image's objects is its key object, at the centre of the image or near it; absent rows are NaN. Coordinates are pixels of
+    the unmoved window, the one around the centre, so that an object beside it has coordinates outside it.
     """
 
     images: Tensor

@@ -185,7 +185,10 @@ def spec_of(name: str) -> ModuleSpec | None:
     for part in rest:
         if found is None or found.submodule_search_locations is None:
             return None
-        found = PathFinder.find_spec(f"{found.name}.{part}", found.submodule_search_locations)
+        try:
+            found = PathFinder.find_spec(f"{found.name}.{part}", found.submodule_search_locations)
+        except KeyError:  # a folder without code, whose package is not loaded
+            return None
     return found
 
 

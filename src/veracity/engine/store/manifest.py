@@ -232,6 +232,7 @@ class Cell(Part):
     explainer: str
     control: bool
     signed: bool
+    directed: bool | None = None
     frame: Literal["", "input", "training set", "concepts", "output", "global", "features"] = ""
     categorical: bool = False
     score: str
@@ -381,6 +382,7 @@ class Axis(Part):
 
     name: str
     label: str
+    consensus_label: str = ""
     unit: str
     low: float
     high: float
@@ -392,7 +394,7 @@ class Orbit(Part):
     """Where the transforms lie and what they are called."""
 
     spec: Named
-    layout: Literal["polar", "heatmap", "tiles", "disk", "line"]
+    layout: Literal["polar", "heatmap", "slices", "tiles", "disk", "line"]
     axes: Annotated[list[Axis], Field(min_length=1)]
     coordinates: list[list[float]]
     identity: Count

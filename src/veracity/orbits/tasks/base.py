@@ -32,6 +32,7 @@ class Metric:
     name: str
     function: Callable[[Tensor, Tensor], Tensor]
     label: str = ""
+    consensus_label: str = ""
     direction: Direction = Direction.HIGHER
     bounds: tuple[float, float] = (-math.inf, math.inf)
     unit: str = ""
@@ -50,6 +51,15 @@ class Metric:
     def title(self) -> str:
         """What people call it."""
         return self.label or self.name.replace("_", " ")
+
+    @property
+    def consensus_title(self) -> str:
+        """What people call it if outputs are compared with the consensus: not right or wrong, but alike or not.
+
+        >>> Metric(name="end_point", function=torch.dist).consensus_title
+        'end point against the consensus'
+        """
+        return self.consensus_label or f"{self.title} against the consensus"
 
     def measure(self, output: Tensor, truth: Tensor) -> Tensor:
         """The metric of every row, float32 (R,); raises if the function gives anything but one number per row."""

@@ -36,8 +36,8 @@ def confidence(output: Tensor, truth: Tensor) -> Tensor:
 
 
 SCORES = "scores of classes, a tensor of shape (rows, classes)"
-ACCURACY = Metric(name="accuracy", function=accuracy, label="accuracy", bounds=(0.0, 1.0))
-CONFIDENCE = Metric(name="confidence", function=confidence, label="confidence", bounds=(0.0, 1.0))
+ACCURACY = Metric(name="accuracy", function=accuracy, consensus_label="agrees with the consensus", bounds=(0.0, 1.0))
+CONFIDENCE = Metric(name="confidence", function=confidence, consensus_label="confidence in the consensus", bounds=(0.0, 1.0))
 
 
 @TASKS.add

@@ -190,7 +190,7 @@ def recall(output: Tensor, truth: Tensor) -> Tensor:
     return at_key(found_objects(claims, objects, OVERLAP) / box_counts(objects), truth)
 
 
-IOU = Metric(name="iou", function=iou, label="IoU", bounds=(0.0, 1.0))
+IOU = Metric(name="iou", function=iou, label="IoU", consensus_label="IoU with the consensus", bounds=(0.0, 1.0))
 CONFIDENCE = Metric(name="confidence", function=confidence, label="confidence", bounds=(0.0, 1.0))
 IOU_CONFIDENCE = Metric(name="iou_confidence", function=iou_confidence, label="IoU x confidence", bounds=(0.0, 1.0))
 PRECISION = Metric(name="precision", function=precision, label="precision", bounds=(0.0, 1.0))

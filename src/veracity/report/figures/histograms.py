@@ -156,13 +156,14 @@ class HistogramsFigure(SharedFigure):
         sets = reading.sets(labels[0]).values()
         same, differ = (max((int(np.isfinite(both[place]).sum()) for both in sets), default=0) for place in (0, 1))
         whose = f" ({', '.join(word_of(one) for one in labels)})" if several else ""
-        keys = signs(
-            sign(f'<g class="{SET_COLOURS[0]}"><rect class="area" x="-12" y="-6" width="24" height="12"/></g>', SAME),
-            sign(f'<g class="{SET_COLOURS[1]}"><line class="curve" x1="-12" x2="12"/></g>', DIFFER),
-            line_sign("reference", "\N{GREEK SMALL LETTER GAMMA}*, where ReCo cuts"),
-        )
+        drawn = {
+            sign(f'<g class="{SET_COLOURS[0]}"><rect class="area" x="-12" y="-6" width="24" height="12"/></g>', SAME): same > 0,
+            sign(f'<g class="{SET_COLOURS[1]}"><line class="curve" x1="-12" x2="12"/></g>', DIFFER): differ > 0,
+            line_sign("reference", "\N{GREEK SMALL LETTER GAMMA}*, where ReCo cuts"): any(math.isfinite(one.cut) for one in data.panels),
+        }
+        keys = signs(*(one for one, there in drawn.items() if there))
         return Plot(
-            title=f"Distances in {SAME} and {DIFFER}{whose}",
+            title=f"How far the explanations of two models lie apart{whose}",
             sentences=tuple(sentences(say("stable.histograms", SAME, alike=same, differ=differ))),
             note="Across: the distance between the explanations of two models, in bins that all plots share. Up: the share of each set.",
             keys=keys,

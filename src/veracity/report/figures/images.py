@@ -103,9 +103,9 @@ def signed_png(values: Array, scale: float) -> str:
 
 
 def grey_png(values: Array, low: float, high: float) -> str:
-    """A picture (H, W) in greys, larger is darker, as ink on paper."""
+    """A picture (H, W) in greys, larger is lighter, as in the app."""
     level = np.clip((shrink(values) - low) / (high - low if high > low else 1.0), 0.0, 1.0)
-    return encode(Image.fromarray(np.rint(255 - 235 * np.nan_to_num(level)).astype(np.uint8)))
+    return encode(Image.fromarray(np.rint(255 * np.nan_to_num(level)).astype(np.uint8)))
 
 
 def colour_png(values: Array, low: float, high: float) -> str:

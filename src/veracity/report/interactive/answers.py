@@ -5,7 +5,7 @@
     /api/runs/ID/values?metric=&model=&reference=            a metric along every orbit            float32 (N, K)
     /api/runs/ID/reduction?method=&metric=&reference=        all orbits in one plane               float32 (models, N, 2)
     /api/runs/ID/thumbnails                                  small pictures of the samples         uint8 (N, S, S, C)
-    /api/runs/ID/samples/I                                   what is drawn of one sample           packed
+    /api/runs/ID/samples/I?frames=                           what is drawn of one sample           packed
 
 Numbers are little-endian. A number in JSON that is not finite is null.
 """
@@ -26,6 +26,7 @@ from veracity.orbits.live import LiveAnswer
 from veracity.orbits.reduction import METHODS
 from veracity.report.interactive.packed import pack
 from veracity.report.interactive.subset import Array, Subset
+from veracity.report.orbit_answer import orbit_answer
 
 View = OrbitResult | Subset
 """All samples of an evaluation, or some of them."""
@@ -46,8 +47,11 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
         "kind": "orbits",
         "id": number,
         "title": about.get("title") or folder(view),
+        "folder": folder(view),
         "created": about.get("created"),
         "about": about.get("about") or {},
+        "answer": orbit_answer(view.whole if isinstance(view, Subset) else view),
+        "telling": telling(view),
         **{name: orbit[name] for name in ("layout", "axes", "coordinates", "identity", "elements", "plane")},
         "task": task["kind"],
         "classes": classes(view),
@@ -69,6 +73,22 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
         "agreement": view.agreement(),
         "notes": [*view.notes, *failure_sentences(view)],
     }
+
+
+def telling(view: View) -> dict[str, int]:
+    """The sample and the element to open on: where two models differ most, or where one has lost most since the identity.
+
+    By confidence where that is measured, else by the first metric.
+    """
+    about = next((one for one in view.metrics if one["name"] == "confidence"), view.metrics[0])
+    plots = np.stack([view.values(model, about["name"], view.references[0]) for model in view.models]).astype(np.float64)
+    if len(plots) > 1:
+        far = plots.max(axis=0) - plots.min(axis=0)
+    else:
+        far = (plots[0][:, [view.identity]] - plots[0]) * (1 if about["higher_is_better"] else -1)
+    known = np.where(np.isfinite(far), far, -np.inf)
+    sample, element = np.unravel_index(int(known.argmax()), known.shape)
+    return {"sample": int(sample), "element": int(element if known.max() > 0 else view.identity)}
 
 
 def classes(view: View) -> list[str]:
@@ -157,14 +177,15 @@ def live(moved: LiveAnswer) -> tuple[dict[str, Any], dict[str, Array]]:
     """What every model says of one moved input, as a header and arrays to pack.
 
     Arrays are `input` (images and series), and by model `outputs/MODEL`, of a field `errors/MODEL`, `consensus_errors/MODEL` and
-    `quiver/MODEL` in its place, and `attribution/MODEL`.
+    `quiver/MODEL` in its place, and `attribution/MODEL` beside `expected/MODEL`.
     """
     arrays: dict[str, Array] = {} if moved.input is None else {"input": moved.input}
     outputs = {model: array for model, array in moved.outputs.items() if model not in moved.quiver}
     fields = {"errors": moved.errors, "consensus_errors": moved.consensus_errors, "quiver": moved.quiver}
-    for name, by_model in {"outputs": outputs, **fields, "attribution": moved.attributions}.items():
+    explained = {"attribution": moved.attributions, "expected": moved.expected}
+    for name, by_model in {"outputs": outputs, **fields, **explained}.items():
         arrays |= {f"{name}/{model}": array for model, array in by_model.items()}
-    return {"label": moved.label, "truth_class": moved.truth_class, "metrics": moved.metrics}, arrays
+    return {"label": moved.label, "truth_class": moved.truth_class, "metrics": moved.metrics, "explained": moved.explained}, arrays
 
 
 def raw(array: Array, kind: str) -> bytes:

@@ -21,12 +21,15 @@ from veracity.core.scores import Array
 from veracity.core.spreadsheets import as_text
 from veracity.report.figures import images
 from veracity.report.figures.features import feature_names
-from veracity.report.figures.gallery import formulas_of, group_names
+from veracity.report.figures.gallery import NEARBY, formulas_of, group_names
 from veracity.report.figures.images import Layout
 from veracity.report.figures.words import words_kept
+from veracity.report.interactive.courses import course_of
 from veracity.report.interactive.drawings import Drawing, finite, input_drawing, map_drawing
-from veracity.results import Result, Series, WorstPair
+from veracity.report.interactive.graphs import Graph
+from veracity.results import Result, WorstPair
 from veracity.results.cases import cells_of, sample_explanation, sample_input, sample_pairs, sample_values
+from veracity.results.selection import Numbers, chosen_by, classes_of, groups_of, series_beside, series_of, values_at
 
 POINTS = 2000
 """Up to so many samples are sent one by one; of more, a histogram."""
@@ -34,20 +37,8 @@ BINS = 48
 PAGE = 200
 """The most samples of one page."""
 ORDERS = ("worst", "best", "number")
-CHOICES = ("all", "undefined", "failed", "wrong", "kept")
-GROUP = "group:"
-"""What a choice of a subgroup begins with: "group:sex:f"."""
 PAIRS = 12
 """The most stored pairs of a sample that are drawn."""
-
-
-def series_of(run: Result, model: str, explainer: str, score: str) -> Series:
-    """The series of a subject; raises if there is none."""
-    found = [one for one in run.series if (one.model, one.explainer, one.score) == (model, explainer, score)]
-    if not found:
-        named = " / ".join(filter(None, (model, explainer, score)))
-        raise unknown("row of this run", named, {" / ".join(filter(None, (one.model, one.explainer, one.score))) for one in run.series})
-    return found[0]
 
 
 def histogram(values: Array) -> tuple[NDArray[np.int64], Array]:
@@ -66,118 +57,103 @@ def histogram(values: Array) -> tuple[NDArray[np.int64], Array]:
     return np.histogram(values, bins=BINS)
 
 
-def spread(run: Result, model: str, explainer: str, score: str) -> dict[str, Any]:
-    """How the values of a score are spread over samples: n, undefined, failed, quartiles, a histogram, and few samples one by one."""
+def spread(run: Result, model: str, explainer: str, score: str, chosen: Numbers | None = None) -> dict[str, Any]:
+    """How the values of a score are spread over samples: n, undefined, failed, quartiles, a histogram, and few samples one by one.
+
+    Of `chosen` samples it also says the counts within the same bins, the quartiles, and which of the single samples they are.
+    """
     one = series_of(run, model, explainer, score)
     samples, values = one.samples, one.per_sample
     defined = np.isfinite(values)
     kept, failed = values[defined], len(one.lost)
     counts, edges = histogram(kept)
     few = len(kept) <= POINTS
-    return {
+    found = {
         "n": len(kept),
         "undefined": int((~defined).sum()) - failed,
         "failed": failed,
         "pooled": run.pools(score),
-        "quartiles": finite(np.quantile(kept, (0, 0.25, 0.5, 0.75, 1))) if len(kept) else None,
+        "quartiles": quartiles(kept),
         "counts": counts.tolist(),
         "edges": edges.tolist(),
         "samples": samples[defined].tolist() if few else None,
         "values": kept.tolist() if few else None,
+        "chosen": None,
     }
+    if chosen is not None:
+        marked = np.isin(samples[defined], chosen)
+        mine = kept[marked]
+        within = np.histogram(mine, bins=edges)[0] if len(counts) else counts
+        about = {"n": len(mine), "quartiles": quartiles(mine), "counts": within.tolist(), "marked": marked.tolist() if few else None}
+        found["chosen"] = about
+    return found
 
 
-def as_csv(run: Result, model: str, explainer: str, score: str) -> str:
-    """The value of every sample as CSV; undefined ones are empty."""
+def quartiles(values: Array) -> list[float | None] | None:
+    """The least value, the quartiles and the greatest one; None without values."""
+    return finite(np.quantile(values, (0, 0.25, 0.5, 0.75, 1))) if len(values) else None
+
+
+def as_csv(run: Result, model: str, explainer: str, score: str, chosen: Numbers | None = None) -> str:
+    """The value of every sample, or of every chosen one, as CSV; undefined ones are empty."""
     one, text = series_of(run, model, explainer, score), io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("model", "explainer", "score", "sample", "value"))
-    pairs = zip(one.samples.tolist(), one.per_sample.tolist(), strict=True)
+    taken = np.ones(len(one.samples), dtype=np.bool_) if chosen is None else np.isin(one.samples, chosen)
+    pairs = zip(one.samples[taken].tolist(), one.per_sample[taken].tolist(), strict=True)
     names = tuple(as_text(name) for name in (model, explainer, score))
     writer.writerows((*names, number, value if math.isfinite(value) else "") for number, value in pairs)
     return text.getvalue()
 
 
 def listing(
-    run: Result, model: str, explainer: str, score: str, *, order: str, only: str, start: int, count: int, around: int | None
+    run: Result,
+    model: str,
+    explainer: str,
+    score: str,
+    *,
+    order: str,
+    only: str,
+    start: int,
+    count: int,
+    around: int | None,
+    by: str = "",
+    chosen: Numbers | None = None,
 ) -> dict[str, Any]:
-    """A page of the samples that `only` chooses, in this order; the page that holds the sample `around`, if it is among them."""
+    """A page of the samples that `only` takes, among the `chosen` ones if there are any, in the order of the score or of the score `by`.
+
+    It is the page that holds the sample `around`, if that is among them.
+    """
     if order not in ORDERS:
         raise unknown("order of samples", order, ORDERS)
     if start < 0 or not 1 <= count <= PAGE:
         raise InputError(f"A page has 1 to {PAGE} samples and starts at 0 or later.")
     one = series_of(run, model, explainer, score)
     samples, values = one.samples, one.per_sample
-    chosen = np.flatnonzero(chosen_by(run, one, only))
+    other = series_beside(run, model, explainer, by) if by and by != score else one
+    keys = values if other is one else values_at(other, samples)
+    taken = chosen_by(run, one, only)
+    found = np.flatnonzero(taken if chosen is None else taken & np.isin(samples, chosen))
     if order != "number":
-        sign = -1.0 if (one.direction is Direction.LOWER) is (order == "worst") else 1.0
-        chosen = chosen[np.argsort(np.where(np.isfinite(values[chosen]), sign * values[chosen], math.inf), kind="stable")]
+        sign = -1.0 if (other.direction is Direction.LOWER) is (order == "worst") else 1.0
+        found = found[np.argsort(np.where(np.isfinite(keys[found]), sign * keys[found], math.inf), kind="stable")]
     if around is not None:
-        places = np.flatnonzero(samples[chosen] == around)
+        places = np.flatnonzero(samples[found] == around)
         start = int(places[0]) // count * count if len(places) else start
-    start = min(start, max(len(chosen) - 1, 0) // count * count)
-    shown = chosen[start : start + count]
+    start = min(start, max(len(found) - 1, 0) // count * count)
     facts = known_facts(run, model)
-    return {
-        "total": len(chosen),
-        "start": start,
-        "cases": [
-            {
-                "sample": int(samples[i]),
-                "value": float(values[i]) if math.isfinite(values[i]) else None,
-                "failed": one.lost.get(int(samples[i]), ""),
-                "facts": [[what, text[int(samples[i])]] for what, text in facts.items() if int(samples[i]) < len(text)],
-            }
-            for i in shown.tolist()
-        ],
-    }
+    rows = []
+    for i in found[start : start + count].tolist():
+        number = int(samples[i])
+        known = [[what, text[number]] for what, text in facts.items() if number < len(text)]
+        row = {"sample": number, "value": or_null(values[i]), "failed": one.lost.get(number, ""), "facts": known}
+        rows.append({**row, "by": None if other is one else or_null(keys[i])})
+    return {"total": len(found), "start": start, "cases": rows}
 
 
-def chosen_by(run: Result, one: Series, only: str) -> NDArray[np.bool_]:
-    """Which samples of a series a choice takes."""
-    samples, lost = one.samples, np.isin(one.samples, list(one.lost))
-    if only == "all":
-        return np.ones(len(samples), dtype=np.bool_)
-    if only == "undefined":
-        return np.asarray(~np.isfinite(one.per_sample) & ~lost)
-    if only == "failed":
-        return np.asarray(lost)
-    if only == "wrong":
-        wrong = wrong_samples(run, one.model)
-        return np.isin(samples, wrong)
-    if only == "kept":
-        return np.isin(samples, kept_samples(run, one))
-    for group in groups_of(run):
-        for place, label in enumerate(group["labels"]):
-            if only == f"{GROUP}{group['name']}:{label}":
-                return np.asarray(np.array(group["of"])[samples] == place)
-    raise unknown("choice of samples", only, choices(run, one.model))
-
-
-def choices(run: Result, model: str) -> list[str]:
-    """The choices that a run has: those of classes only if it kept them, and its subgroups."""
-    classes, groups = classes_of(run, model), groups_of(run)
-    known = [one for one in CHOICES if one != "wrong" or {"predicted", "label"} <= classes.keys()]
-    return known + [f"{GROUP}{group['name']}:{label}" for group in groups for label in group["labels"]]
-
-
-def groups_of(run: Result) -> Sequence[Mapping[str, Any]]:
-    """The subgroups that the manifest names."""
-    found: Sequence[Mapping[str, Any]] = (run.manifest.get("data") or {}).get("groups") or ()
-    return found
-
-
-def classes_of(run: Result, model: str) -> Mapping[str, Sequence[str]]:
-    """The predicted and true classes that a run kept, of texts those of the first samples."""
-    found: Mapping[str, Sequence[str]] = ((run.manifest.get("models") or {}).get(model) or {}).get("classes") or {}
-    return found
-
-
-def wrong_samples(run: Result, model: str) -> list[int]:
-    """The samples of which the run kept that the model is wrong."""
-    classes = classes_of(run, model)
-    both = zip(classes.get("predicted", ()), classes.get("label", ()), strict=False)
-    return [number for number, (predicted, label) in enumerate(both) if predicted != label]
+def or_null(value: float) -> float | None:
+    """A number as JSON can hold it."""
+    return float(value) if math.isfinite(value) else None
 
 
 def known_facts(run: Result, model: str) -> dict[str, Sequence[str]]:
@@ -186,18 +162,11 @@ def known_facts(run: Result, model: str) -> dict[str, Sequence[str]]:
     return {**classes_of(run, model), **named}
 
 
-def kept_samples(run: Result, one: Series) -> list[int]:
-    """The samples of which the run kept a pair for this subject."""
-    stored, found = run.folder.records.keys("worst"), []
-    for cell in run.manifest["cells"]:
-        if (cell["model"], cell["explainer"], cell["score"]) == (one.model, one.explainer, one.score) and cell["key"] in stored:
-            kept = run.folder.read_tensors("worst", cell["key"]) or {}
-            found += kept["sample"].tolist() if "sample" in kept else []
-    return found
+def case(run: Result, model: str, score: str, sample: int, chosen: Numbers | None = None) -> dict[str, Any]:
+    """One sample: every explainer's value by every score, and by one score its course, the input and stored pairs if the run kept them.
 
-
-def case(run: Result, model: str, score: str, sample: int) -> dict[str, Any]:
-    """One sample: every explainer's value by every score, the input and the stored pairs of a score, if the run kept them."""
+    `chosen` says whether the sample is a selected one; null if no samples are.
+    """
     values = sample_values(run, model, sample)
     shown = Shown(run, model, score, sample)
     pairs = sample_pairs(run, model, score, sample)[:PAIRS]
@@ -205,10 +174,12 @@ def case(run: Result, model: str, score: str, sample: int) -> dict[str, Any]:
     facts = known_facts(run, model)
     return {
         "sample": sample,
-        "values": [{**asdict(one), "value": one.value if math.isfinite(one.value) else None} for one in values],
+        "chosen": None if chosen is None else bool(np.isin(sample, chosen)),
+        "values": [{**asdict(one), "value": or_null(one.value)} for one in values],
         "facts": [[what, text[sample]] for what, text in facts.items() if sample < len(text)],
         "input": shown.words_alone() if given is None else shown.input(images.to_array(given)),
         "pairs": [shown.pair(pair) for pair in pairs],
+        "course": course_of(run, model, score, sample),
     }
 
 
@@ -225,9 +196,10 @@ def explanation(run: Result, model: str, explainer: str, score: str, sample: int
 
 
 class Shown:
-    """How the arrays of one sample are drawn."""
+    """How the arrays of one sample are drawn; `graph` is known where the inputs are at hand."""
 
-    def __init__(self, run: Result, model: str, score: str, sample: int) -> None:
+    def __init__(self, run: Result, model: str, score: str, sample: int, graph: Graph | None = None) -> None:
+        self.graph = graph
         kept, spec = words_kept(run.manifest), run.manifest.get("spec") or {}
         about: Mapping[str, Any] = run.manifest.get("score_specs", {}).get(score) or {}
         shape = tuple(run.manifest["data"]["shape"])
@@ -244,25 +216,60 @@ class Shown:
 
     def input(self, values: Array, like: Array | None = None) -> Drawing:
         """An input."""
+        if self.graph is not None and self.graph.fits(values):
+            return self.graph.input(values)
         return input_drawing(values, self.layout, words=self.words, features=self.features, like=like)
+
+    def masked(self, values: Array, before: Array) -> Drawing:
+        """An input after a perturbation, on the scale of the one before.
+
+        A word that was removed is a dash, and columns of a table that have other values are named as `changed`.
+        """
+        if self.words and values.ndim == 1:
+            words = [word if gate > 0 else "\N{EN DASH}" for word, gate in zip(self.words, values.tolist(), strict=False)]
+            return {"kind": "words", "words": words, "shares": [0.0] * len(words)}
+        found = self.input(values, before)
+        if self.features is None or found["kind"] != "facts":
+            return found
+        groups = np.asarray(self.features.groups)
+        return {**found, "changed": np.unique(groups[values != before]).tolist()}
+
+    def other(self, values: Array) -> Drawing:
+        """The input of another sample, of the same form."""
+        return input_drawing(values, self.layout, features=self.features)
 
     def map(self, values: Array, explainer: str, *, scale: float | None = None, places: Array | None = None) -> Drawing:
         """An explanation."""
         mapped = self.frames.get(explainer, "input") == "input"
+        if mapped and self.graph is not None and self.graph.fits(values):
+            return self.graph.map(values, scale)
         return map_drawing(values, self.layout, scale=scale, mapped=mapped, places=places, words=self.words, features=self.features)
 
     def pair(self, pair: WorstPair) -> dict[str, Any]:
         """A stored pair: the perturbed input, the expected and the found explanation; the last two share a scale."""
         before, moved, expected, found = (images.to_array(getattr(pair, name)) for name in ("input", "moved", "expected", "found"))
-        formulas = formulas_of(self.score, self.frames.get(pair.explainer, "input"))
+        searched = pair.label is not None and pair.predicted is not None
+        formulas = NEARBY if searched else formulas_of(self.score, self.frames.get(pair.explainer, "input"))
         scale = images.reach(*(images.one_map(array, self.layout, None) for array in (expected, found)))
         return {
             "explainer": pair.explainer,
             "draw": pair.draw,
-            "value": pair.value if math.isfinite(pair.value) else None,
+            "value": or_null(pair.value),
             "element": [float(part) for part in pair.element[:6]] if len(pair.element) <= 6 else [],
             "formulas": asdict(formulas),
             "moved": self.input(moved, before),
             "expected": self.map(expected, pair.explainer, scale=scale, places=moved),
             "found": self.map(found, pair.explainer, scale=scale, places=moved),
+            "search": self.search(pair, before, moved) if searched else None,
+        }
+
+    def search(self, pair: WorstPair, before: Array, moved: Array) -> dict[str, Any]:
+        """What else is shown of a point that a search found: the input, how it differs, by how much at most, and both classes."""
+        difference = moved - before
+        return {
+            "label": pair.label,
+            "predicted": pair.predicted,
+            "input": self.input(before, moved),
+            "difference": map_drawing(difference, self.layout, places=before, words=self.words, features=self.features),
+            "largest": float(np.abs(difference).max(initial=0.0)),
         }

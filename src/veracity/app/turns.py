@@ -1,0 +1,113 @@
+"""Requests take turns: few are answered at once, and a client with many under way waits behind one with few."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+AT_ONCE = 4
+"""How many requests are answered at once; more would only share the same cores."""
+EACH = 2
+"""How many of one client, the second one only if the first takes long, so that a flood of short ones leaves a core to others."""
+LONG = 0.5
+"""Seconds after which an answer takes long."""
+WAITS = "/small/inputs"
+"""How a path ends whose answer waits for the thread of the models, where clients take turns already."""
+LONGEST = 64
+"""The longest name of a client, in characters."""
+
+
+class Turns:
+    """Lets requests for answers through, one client after the other.
+
+    A client is what a page calls itself in the header X-Client, or else an address. What is no GET request of an answer passes.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.under_way: dict[str, list[float]] = {}
+        """When the answers began that are under way, by client."""
+        self.waiting: dict[str, deque[asyncio.Future[float]]] = {}
+        self.last: dict[str, float] = {}
+        """When those clients had their last turn who have or want another one."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer when it is the client's turn; the turn ends with the first byte, so that nobody waits for a slow reader."""
+        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith("/api") or scope["path"].endswith(WAITS):
+            await self.app(scope, receive, send)
+            return
+        client, answering = client_of(scope), True
+        began = await self.turn(client)
+
+        def end() -> None:
+            nonlocal answering
+            if answering:
+                answering = False
+                self.end(client, began)
+
+        async def sending(message: Message) -> None:
+            end()
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        finally:
+            end()
+
+    async def turn(self, client: str) -> float:
+        """Wait until it is the client's turn, and say when it began."""
+        granted: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(client, deque()).append(granted)
+        self._grant()
+        try:
+            return await granted
+        except asyncio.CancelledError:
+            if not granted.cancelled():
+                self.end(client, granted.result())
+            raise
+
+    def end(self, client: str, began: float) -> None:
+        """End the turn of the client that began then."""
+        self.under_way[client].remove(began)
+        if not self.under_way[client]:
+            del self.under_way[client]
+        self._forget(client)
+        self._grant()
+
+    def _forget(self, client: str) -> None:
+        """Forget a client that has no turn and wants none."""
+        if client not in self.under_way and client not in self.waiting:
+            self.last.pop(client, None)
+
+    def may(self, client: str) -> bool:
+        """Whether a client may have a turn now."""
+        began = self.under_way.get(client, [])
+        return len(began) < EACH and all(time.monotonic() - one >= LONG for one in began)
+
+    def _grant(self) -> None:
+        """Give free turns to those whose last turn is the longest ago, and to those first who had none."""
+        while sum(map(len, self.under_way.values())) < AT_ONCE:
+            clients = [client for client in self.waiting if self.may(client)]
+            if not clients:
+                return
+            client = min(clients, key=lambda one: self.last.get(one, 0.0))
+            granted = self.waiting[client].popleft()
+            if not self.waiting[client]:
+                del self.waiting[client]
+            if granted.cancelled():
+                self._forget(client)
+            else:
+                began = self.last[client] = time.monotonic()
+                granted.set_result(began)
+                self.under_way.setdefault(client, []).append(began)
+                asyncio.get_running_loop().call_later(LONG, self._grant)
+
+
+def client_of(scope: Scope) -> str:
+    """What a client calls itself, or its address."""
+    address = scope.get("client") or ("",)
+    return Headers(scope=scope).get("x-client", "")[:LONGEST] or str(address[0])
