@@ -65,10 +65,22 @@ PLAIN = """async options => {
 """Runs axe-core without the shadows of tables that can be scrolled: it says nothing of a text if it cannot tell what lies behind."""
 
 
+SETTLED = """() => {
+  const waits = '.board[data-state="loading"], .panel[data-state="loading"], [data-stale="true"]';
+  const fading = document.getAnimations().some(one => one instanceof CSSTransition && one.playState === "running");
+  return !fading && ![...document.querySelectorAll(waits)].some(one => one.checkVisibility());
+}"""
+"""Whether nothing is pale because it waits for an answer, and no colour fades."""
+
+
 def violations(page: Page, *rules: str) -> list[tuple[str, str]]:
-    """What axe-core, which the page has to hold, finds against all its rules or against these."""
+    """What axe-core, which the page has to hold, finds against all its rules or against these while nothing is pale."""
     chosen = {"runOnly": list(rules)} if rules else {}
-    found: dict[str, Any] = page.evaluate(PLAIN, {"resultTypes": ["violations"], **chosen})
+    settled = False
+    while not settled:
+        page.wait_for_function(SETTLED)
+        found: dict[str, Any] = page.evaluate(PLAIN, {"resultTypes": ["violations"], **chosen})
+        settled = page.evaluate(SETTLED)
     return [(one["id"], node["html"]) for one in found["violations"] for node in one["nodes"]]
 
 
