@@ -18,8 +18,9 @@ from starlette.testclient import TestClient
 from report_runs import MODELS, digit_pairs, digits_run, faithful_run, stable_run
 from veracity import report
 from veracity.app import answers as application_answers
+from veracity.engine.store import RunFolder
 from veracity.results import Result
-from veracity.results.cases import sample_values
+from veracity.results.cases import sample_pairs, sample_values
 from veracity.results.words import assumptions
 
 BASE = "/api/runs/digits"
@@ -56,6 +57,22 @@ def test_one_sample_has_the_values_of_the_result(folder: Path, name: str) -> Non
     assert len(found) == sum(len(values.loc[[model]].index.unique("explainer")) for values in known.values())
     for one in found:
         assert one.value == pytest.approx(known[one.score][model, one.explainer, 5], nan_ok=True)
+
+
+def test_a_sample_beside_one_that_was_asked_for_is_answered_without_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, fresh, model = Result(folder / "digits"), Result(folder / "digits"), next(iter(MODELS))
+    paired = [number for number in range(30) if sample_pairs(fresh, model, "equivariance", number)]
+    wanted = {number: str(sample_values(fresh, model, number)) for number in (0, 29)}
+    sample_values(run, model, 5)
+    assert not sample_pairs(run, model, "equivariance", next(number for number in range(30) if number not in paired))
+    read: list[str] = []
+    monkeypatch.setattr(RunFolder, "read_cell", lambda folder, key, form: read.append(key))
+    monkeypatch.setattr(RunFolder, "read_tensors", lambda folder, kind, key: read.append(key))
+    assert {number: str(sample_values(run, model, number)) for number in wanted} == wanted
+    assert not any(sample_pairs(run, model, "equivariance", number) for number in range(30) if number not in paired)
+    assert read == []
+    sample_pairs(run, model, "equivariance", paired[0])
+    assert read != []
 
 
 @pytest.mark.parametrize("name", ["digits", "faithful", "stable"])

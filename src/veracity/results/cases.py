@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, unknown
 from veracity.engine.store.folder import NUMBERS
-from veracity.results.series import WorstPair, dense, derive, gather, unpack_pairs
+from veracity.results.series import Near, WorstPair, dense, derive, gather, unpack_pairs
 
 if TYPE_CHECKING:
     from veracity.results.run import Result
@@ -68,25 +69,32 @@ def sample_values(run: Result, model: str, sample: int) -> list[SampleValue]:
     finished, lost = run.progress.done, {(one.explainer, one.score): one.lost for one in run.series if one.model == model}
     found = []
     for (explainer, score), cells in grouped.items():
-        keys = [cell["key"] for cell in cells if cell["key"] in finished]
-        samples, measured, counts = gather(dense(run.folder.read_cell(key, NUMBERS)) for key in keys)
-        if sample not in samples:
+        keys = tuple(cell["key"] for cell in cells if cell["key"] in finished)
+        near = run.near.recall(keys, partial(read_near, run, score, keys))
+        at = int(np.searchsorted(near.samples, sample))
+        if at == len(near.samples) or near.samples[at] != sample:
             continue
-        values, per_sample, *_ = derive(run.manifest["score_specs"][score], measured)
-        at, failed = int(np.searchsorted(samples, sample)), lost.get((explainer, score), {}).get(sample, "")
-        draws = 0 if failed else int(counts[at])
+        failed = lost.get((explainer, score), {}).get(sample, "")
+        draws = 0 if failed else int(near.drawn[at])
         found.append(
             SampleValue(
                 explainer=explainer,
                 control=bool(cells[0]["control"]),
                 score=score,
-                value=float(per_sample[at]),
+                value=float(near.per_sample[at]),
                 draws=draws,
-                undefined=max(draws - int(np.isfinite(values[at]).sum()), 0),
+                undefined=max(draws - int(near.defined[at]), 0),
                 failed=failed,
             )
         )
     return found
+
+
+def read_near(run: Result, score: str, keys: Sequence[str]) -> Near:
+    """The numbers of a score in some of the cells of one subject."""
+    samples, measured, counts = gather(dense(run.folder.read_cell(key, NUMBERS)) for key in keys)
+    values, per_sample, *_ = derive(run.manifest["score_specs"][score], measured)
+    return Near(samples, per_sample, counts, np.isfinite(values).sum(axis=1))
 
 
 def sample_explanation(run: Result, model: str, explainer: str, sample: int) -> Tensor | None:
@@ -106,14 +114,14 @@ def sample_explanation(run: Result, model: str, explainer: str, sample: int) -> 
 def sample_pairs(run: Result, model: str, score: str, sample: int) -> list[WorstPair]:
     """The stored pairs of one sample by a score: input and explanation before and after a perturbation."""
     cells = [cell for cell in cells_of(run, model, sample) if cell["score"] == score]
-    return [pair for pair in pairs_in(run, cells) if pair.sample == sample]
+    return list(pairs_in(run, cells, sample))
 
 
 def sample_input(run: Result, sample: int) -> Tensor | None:
     """The input of one sample; None if the run did not keep it. A run keeps the inputs of its most telling pairs."""
     check_sample(run, sample)
     cells = [cell for cell in run.manifest["cells"] if place_in(run, cell, sample) is not None]
-    return next((pair.input for pair in pairs_in(run, cells) if pair.sample == sample), None)
+    return next((pair.input for pair in pairs_in(run, cells, sample)), None)
 
 
 def sample_inputs(run: Result, samples: Sequence[int]) -> dict[int, Tensor]:
@@ -141,10 +149,15 @@ def sample_explanations(run: Result, model: str, explainer: str, samples: Sequen
     return found
 
 
-def pairs_in(run: Result, cells: Iterable[Cell]) -> Iterator[WorstPair]:
-    """The stored pairs of some cells."""
+def pairs_in(run: Result, cells: Iterable[Cell], sample: int | None = None) -> Iterator[WorstPair]:
+    """The stored pairs of some cells, or of one sample in them. A cell that was read before is read again only if it has that sample."""
     stored = run.folder.records.keys("worst")
     for cell in cells:
-        kept = run.folder.read_tensors("worst", cell["key"]) if cell["key"] in stored else None
+        key = cell["key"]
+        if key not in stored or (sample is not None and sample not in run.paired.get(key, (sample,))):
+            continue
+        kept = run.folder.read_tensors("worst", key)
         if kept is not None:
-            yield from unpack_pairs(dict(cell), kept)
+            found = list(unpack_pairs(dict(cell), kept, sample))
+            run.paired[key] = frozenset(kept["sample"].tolist())
+            yield from found

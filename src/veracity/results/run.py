@@ -40,6 +40,7 @@ from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
     Arrays,
     Held,
+    Near,
     Part,
     Series,
     WorstPair,
@@ -79,6 +80,8 @@ NOTHING = Arrays(
 """What is known of a score before anything is measured."""
 HELD = 1 << 29
 """How many bytes of measurements are held at once; others are read again when they are asked for."""
+NEAR = 1 << 26
+"""How many bytes of the numbers of single samples and of those beside them are held at once."""
 READERS = 3
 """How many threads read cells."""
 MOST_ROWS = 1 << 27
@@ -98,7 +101,11 @@ class Result:
         self.manifest: dict[str, Any] = self.folder.manifest()
         self._known: dict[tuple[str, str, str], pooled.PooledEstimate] = {}
         self._sums: dict[tuple[str, str, str, str], float] = {}
-        self._held = Held(HELD)
+        self._held = Held[Arrays](HELD)
+        self.near = Held[Near](NEAR)
+        """The numbers of the samples that were asked for one by one, and of those in the same cells."""
+        self.paired: dict[str, frozenset[int]] = {}
+        """By the key of a cell whose stored pairs were read: of which samples they are."""
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then failures, broken assumptions and ends of paths."""

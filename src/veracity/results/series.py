@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,18 +46,20 @@ class WorstPair:
         return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
 
 
-def unpack_pairs(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
-    """The stored pairs of one cell; raises if a part of them is missing."""
+def unpack_pairs(cell: dict[str, Any], kept: dict[str, Tensor], sample: int | None = None) -> Iterator[WorstPair]:
+    """The stored pairs of one cell, or of one sample of it; raises if a part of them is missing."""
     parts = [kept.get(name) for name in (*PARTS, *(name for name in SEARCHED if name in kept))]
     if any(part is None or not part.ndim or len(part) != len(kept["sample"]) for part in parts):
         raise StoreError(f"The worst pairs of the cell {cell['key']} are damaged: delete their file and run the same command again.")
-    for number in range(len(kept["sample"])):
+    for number, of in enumerate(kept["sample"].tolist()):
+        if sample is not None and of != sample:
+            continue
         known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
         known |= {name: kept[name][number] for name in TENSORS}
         yield WorstPair(
             model=cell["model"],
             explainer=cell["explainer"],
-            sample=int(kept["sample"][number]),
+            sample=of,
             draw=int(kept["draw"][number]),
             element=[float(part) for part in kept["element"][number]],
             value=float(kept["value"][number]),
@@ -114,14 +116,40 @@ class Arrays:
         return sum({id(one if one.base is None else one.base): one.nbytes for one in every}.values())
 
 
-class Held:
+@dataclass(frozen=True)
+class Near:
+    """One score of one subject on the samples of some cells, ascending: a number each, its draws, and how many of them are defined."""
+
+    samples: NDArray[np.int64]
+    per_sample: Array
+    drawn: NDArray[np.int64]
+    defined: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return self.samples.nbytes + self.per_sample.nbytes + self.drawn.nbytes + self.defined.nbytes
+
+
+class Weighed(Protocol):
+    """What says how many bytes it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the arrays hold."""
+
+
+Read = TypeVar("Read", bound=Weighed)
+
+
+class Held(Generic[Read]):
     """The arrays that were read last, in a bounded number of bytes; at least those of one score."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.bytes = limit, 0
-        self.kept: OrderedDict[Hashable, Arrays] = OrderedDict()
+        self.kept: OrderedDict[Hashable, Read] = OrderedDict()
 
-    def recall(self, key: Hashable, read: Callable[[], Arrays]) -> Arrays:
+    def recall(self, key: Hashable, read: Callable[[], Read]) -> Read:
         """What is known under a key, read if it is not."""
         if key in self.kept:
             self.kept.move_to_end(key)
