@@ -51,12 +51,15 @@ def values_of(run: Result, model: str, explainer: str, score: str) -> dict[int, 
 @pytest.mark.parametrize("name", ["digits", "faithful", "stable"])
 def test_one_sample_has_the_values_of_the_result(folder: Path, name: str) -> None:
     run = Result(folder / name)
-    known = {score: run.samples(score).set_index(["model", "explainer", "sample"])["value"] for score in run.manifest["scores"]}
+    whole = {score: run.samples(score).set_index(["model", "explainer", "sample"]) for score in run.manifest["scores"]}
+    known = {score: table["value"] for score, table in whole.items()}
     model = next(iter(run.manifest["models"]))
     found = sample_values(run, model, 5)
     assert len(found) == sum(len(values.loc[[model]].index.unique("explainer")) for values in known.values())
     for one in found:
         assert one.value == pytest.approx(known[one.score][model, one.explainer, 5], nan_ok=True)
+        row = whole[one.score].loc[(model, one.explainer, 5)]
+        assert (one.draws, one.undefined) == (row["draws"], row["undefined"])
 
 
 def test_a_sample_beside_one_that_was_asked_for_is_answered_without_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -369,6 +369,25 @@ def test_a_run_that_is_deleted_while_it_is_open_is_one_sentence(folder: Path, ma
         assert server.post("/api/runs/two/inputs", content=png(PIXELS[0])).status_code == 200
 
 
+def test_an_input_that_was_read_for_other_data_has_to_be_given_again(tmp_path: Path) -> None:
+    def audit_of(scale: float) -> Audit:
+        x = scale * torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+        model = nn.Linear(5, 3).eval()
+        return Audit(models={"two": model}, inputs=x, explainers=["gradient"], scores=["sparseness"], controls=False)
+
+    now = {"audit": audit_of(1.0)}
+    now["audit"].run(tmp_path / "run", progress=False)
+    workspace = Workspace(Runs(tmp_path / "run"), find=lambda _folder: lambda: now["audit"])
+    with TestClient(create(workspace, TOKEN), base_url=ORIGIN, headers={"authorization": f"Bearer {TOKEN}"}) as server:
+        own = Asked(server, b"1, 2, 3, 4, 5")
+        assert "prediction" in own()
+        shutil.rmtree(tmp_path / "run")
+        now["audit"] = audit_of(100.0)
+        now["audit"].run(tmp_path / "run", progress=False)
+        assert own()["error"] == uploads.GONE
+        assert "prediction" in Asked(server, b"1, 2, 3, 4, 5")()
+
+
 def test_without_models_nothing_is_taken(folder: Path) -> None:
     with client(folder) as alone:
         said = alone.post(ADDRESS, content=png(PIXELS[0]))
@@ -475,6 +494,27 @@ def test_a_row_with_categories_is_read_as_the_table_was(tmp_path: Path) -> None:
         assert own(explainer="occlusion", score="sparseness")["value"] == pytest.approx(known[0], rel=1e-5)
         assert Asked(server, b"30, nurse").error == "Column 'job' has the levels clerk, cook, pilot, not 'nurse'."
         assert Asked(server, b"old, cook").error == "Column 'age' holds 'old': give a number, with a point before its decimals."
+
+
+def test_levels_with_blanks_and_dividers_are_read(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": [123456789, 5, 6, 7], "job": [" cook; chef", " clerk", " cook; chef", " clerk"]})
+    made = Audit(
+        models={"two": lambda table: np.stack([table["id"] * 0.0, table["id"] * 1e-9], axis=1)}, inputs=TableInputs(frame),
+        explainers=["occlusion"], scores=["sparseness"], controls=False,
+    )  # fmt: skip
+    made.run(tmp_path / "run", progress=False)
+    with client(tmp_path / "run", made) as server:
+        assert question(server, input="")["first"] == ["123456789", " cook; chef"]
+        assert Asked(server, b'123456789, "cook; chef"')()["prediction"]["top"][0][1] == pytest.approx(0.123456789, rel=1e-6)
+
+
+def test_images_with_two_channels_have_no_form(tmp_path: Path) -> None:
+    images = ImageInputs(torch.randint(256, (4, 2, 8, 8), dtype=torch.uint8), channels="first")
+    model = nn.Sequential(nn.Flatten(), nn.Linear(128, 3)).eval()
+    made = Audit(models=model, inputs=images, explainers=["gradient"], scores=["sparseness"])
+    made.run(tmp_path / "run", progress=False)
+    with client(tmp_path / "run", made) as server:
+        assert "Inputs of your own can be images, texts and rows of a table" in question(server, input="")["error"]
 
 
 def test_samples_without_a_form_say_so(tmp_path: Path) -> None:

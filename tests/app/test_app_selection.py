@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from torch import nn
 
 from orbit_small import images, labels, linear
-from report_runs import MODELS, digit_pairs, digits_run
+from report_runs import MODELS, digit_pairs, digits_run, stable_run
 from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
 from veracity.inputs import TextInputs
@@ -105,6 +105,22 @@ def test_values_on_a_selection_are_those_of_a_group(served: TestClient, run: Res
         expected = mine.loc[one["explainer"], "value"]
         assert one["value"] is None if math.isnan(expected) else one["value"] == expected
         assert one["n"] == mine.loc[one["explainer"], "n"]
+
+
+def test_pooled_scores_are_those_of_the_selection_and_stay_those_of_the_run(tmp_path: Path) -> None:
+    known = stable_run(tmp_path / "run", samples=24)
+    model = next(iter(known.manifest["models"]))
+    whole = {one.explainer: one.value for one in known.table().query("score == 'mege'").itertuples()}
+    groups = known.table(by={"picked": ["in" if sample < 12 else "out" for sample in range(24)]})
+    part = {one.explainer: one.value for one in groups.query("score == 'mege' and group == 'in'").itertuples()}
+    server = client(tmp_path)
+    for picks, wanted in ((["samples*0-11"], part), ([], whole), (["samples*0-11"], part)):
+        asked = {"model": model, "score": "mege", "pick": picks}
+        found = server.get("/api/runs/run/selection/values", params=asked).json()
+        assert found
+        for one in found:
+            assert one["value"] == pytest.approx(wanted[one["explainer"]])
+    assert any(whole[name] != pytest.approx(value) for name, value in part.items())
 
 
 def test_a_selection_as_csv_has_every_score_of_the_explainer_and_its_model(served: TestClient, run: Result) -> None:

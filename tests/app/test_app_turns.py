@@ -121,3 +121,18 @@ def test_an_answer_that_takes_long_leaves_its_client_another_turn(monkeypatch: p
         assert len(server.began) == 4
 
     run(work)
+
+
+def test_answers_of_models_take_turns_one_at_a_time_and_hold_up_nothing_else() -> None:
+    async def work() -> list[tuple[str, int]]:
+        server = Server()
+        server.turns = Turns(Turns(server.app, models=True))
+        await server.ask(*(request("flood", number, path=f"/api/runs/one{turns.WAITS}") for number in range(8)))
+        await server.ask(request("calm", 9, path=f"/api/runs/one{turns.WAITS}"), request("other"))
+        assert server.began == [("flood", 0), ("other", 0)]
+        await server.answer(2)
+        assert server.began[-1] == ("calm", 9)
+        await server.answer(9)
+        return server.began
+
+    assert len(run(work)) == 10

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from card_records import explainer, record
+from card_records import check, explainer, record
 from veracity.cards import page
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.record import CardRecord
@@ -44,6 +44,27 @@ def test_every_word_leads_to_its_numbers_and_nothing_needs_a_script() -> None:
     assert set(found.targets) <= set(found.ids)
     assert len(found.ids) == len(set(found.ids))
     assert "script" not in found.tags
+
+
+def test_numbers_and_controls_are_shown_though_all_explainers_have_the_same_answer() -> None:
+    same = [explainer(name, *["holds"] * 6) for name in "ab"]
+    for one in same:
+        one["answers"][0]["sentence"] = one["answers"][1]["sentence"] = "It is all the same."
+        one["answers"][5]["checks"] = []
+    html = page.html(record(*same, explainer("edge_filter", "falls short", control=True)))
+    model, faithful, training = (html.split(f'id="{key}"')[1].split("</section>")[0] for key in ("model", "faithful", "training"))
+    for part in (model, faithful):
+        assert part.count("It is all the same.") == 1
+        assert part.count("0.400 to 0.600") == 2
+    assert "edge_filter" in model
+    assert "<summary>Numbers" not in training
+
+
+def test_the_headline_says_that_some_scores_hold() -> None:
+    open_ = [explainer(name, "holds", "cannot tell yet", *["holds"] * 4) for name in "ab"]
+    for one in open_:
+        one["answers"][1]["checks"].append(check("holds"))
+    assert page.answer(record(*open_))[0].startswith("No explainer is shown to be faithful by all scores yet. a and b hold on all other")
 
 
 def test_the_page_says_rules_words_and_controls() -> None:

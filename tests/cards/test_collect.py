@@ -96,7 +96,8 @@ def test_an_open_score_below_its_line_may_come_to_contradict_those_that_hold() -
     assert leans_apart(standings)
     assert not leans_apart([(DELETION, "", GOOD), (GEF, "", OPEN)])
     assert hint([GOOD, low], leaning=True) == "scores may contradict"
-    said = sentence(Word.UNTOLD, standings, leaning=True)
+    said = sentence(Word.UNTOLD, standings, witnesses=True)
+    assert said.startswith("It holds by deletion. By insertion ")
     assert said.endswith("About 240 more samples would settle this score, but the others hold: they may then contradict each other.")
 
 

@@ -9,7 +9,7 @@ import torch
 
 from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Context
 from veracity.core.models import evaluating, real_positions
 from veracity.core.randomness import Draws
@@ -234,7 +234,12 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
             "Text 0 has 13 tokens, and the model takes 8",
         ),
         (lambda: TextInputs("dull", tokenizer()), "a list of at least one text"),
-        (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
+        (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is 3, of type int: every text must be a string."),
+        (
+            lambda: TextInputs([LONG, "dull", LONG], tokenizer(), length=8).shape,
+            r"2 of 3 texts have more tokens than the 8 that the model takes, such as text 0 with 13: shorten them, or pass "
+            r"TextInputs\(\.\.\., truncate=True\); in an audit file, truncate = true\.",
+        ),
         (lambda: TextInputs(["dull", ""], tokenizer()).shape, "Text 1 is empty or holds only special tokens, so there .*: leave it out"),
         (lambda: TextInputs(["", "a film", " "], tokenizer(), unit="word").shape, "Texts 0, 2 are empty or hold only special tokens"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
@@ -245,6 +250,11 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
 def test_mistakes_are_told_in_a_sentence(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_what_was_cut_off_is_said():
+    with pytest.warns(Note, match=r"Text 0 has 13 tokens, and the model takes 8: what comes after these was cut off\."):
+        assert TextInputs([LONG, "dull"], tokenizer(), length=8, truncate=True).encoding["input_ids"].shape == (2, 8)
 
 
 def test_words_of_an_encoding_are_those_of_its_texts():

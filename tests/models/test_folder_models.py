@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,7 @@ from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
 from veracity.cli import audit_file
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, Note, SpecError
 from veracity.models import FolderModel, as_model
 
 transformers = pytest.importorskip("transformers")
@@ -52,6 +53,38 @@ def test_loading_shows_no_bars(folder, capfd):
     capfd.readouterr()
     as_model("a", folder)
     assert "Loading weights" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["a fine film", None], "Text 1 is missing: fill it in, or leave it out."),
+        (["a fine film", float("nan")], "Text 1 is missing"),
+        ([1, 2], "Text 0 is 1, of type int: every text must be a string."),
+    ],
+)
+def test_what_is_no_text_is_told_apart(folder, given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Audit(models=folder, inputs=given, **SOME).prepare()
+
+
+def test_an_audit_file_says_how_texts_are_read(folder, tmp_path):
+    long = "a very fine film with no dull heart at all"
+    (tmp_path / "rows.csv").write_text(f"words\ndull\n{long}\n")
+    start, models = 'data = {file = "rows.csv", text = "words", ', f'}}\n[models.a]\nbuild = "{folder}"\n'
+    for how, units, said in (("length = 6, truncate = true", 4, "Text 1 has 12 tokens"), ('unit = "word"', 10, None)):
+        (tmp_path / "audit.toml").write_text(start + how + models)
+        inputs = audit_file.read(tmp_path / "audit.toml")[0].inputs
+        with nullcontext() if said is None else pytest.warns(Note, match=said):
+            assert inputs.shape == (units,)
+    (tmp_path / "audit.toml").write_text(start + 'label = "words"' + models)
+    assert audit_file.read(tmp_path / "audit.toml")[0].inputs == ["dull", long]
+    (tmp_path / "audit.toml").write_text(start + "length = 6" + models)
+    with pytest.raises(InputError, match=r"Text 1 has 12 tokens, and the model takes 6: .* in an audit file, truncate = true\."):
+        audit_file.read(tmp_path / "audit.toml")[0].prepare()
+    (tmp_path / "audit.toml").write_text('data = {file = "rows.csv", truncate = true' + models)
+    with pytest.raises(SpecError, match="'truncate' in data says how texts are read: name their column too"):
+        audit_file.read(tmp_path / "audit.toml")
 
 
 def test_a_table_of_texts_is_told_to_pass_its_columns(folder):

@@ -75,6 +75,14 @@ def test_the_consensus_is_said_to_mislead_where_it_does(tmp_path: Path) -> None:
     assert "the consensus misleads about net (r = \N{MINUS SIGN}" in said
 
 
+def test_a_correlation_of_few_samples_that_agree_is_not_believed(tmp_path: Path) -> None:
+    result = run(tmp_path, {"net": lambda x: torch.stack((x[:, 0] ** 4, 1 - x[:, 0] ** 4), dim=1)}, samples=4)
+    found = result.agreement().set_index("metric").loc["accuracy"]
+    assert found["high"] < 0.0
+    assert found["unseen"] > 0.05
+    assert "misleads" not in " ".join(orbit_answer(result))
+
+
 def test_without_truth_the_answer_says_by_what_it_measured(tmp_path: Path) -> None:
     said = orbit_answer(run(tmp_path, {"net": first}, labelled=False))
     assert said[0].startswith("Mean accuracy along the orbit, measured by the models' own consensus: net ")

@@ -56,7 +56,7 @@ def create(workspace: Workspace, token: str, hosts: frozenset[str] = LOCAL) -> A
         app.add_api_route(path, file_route(name, media_type), methods=["GET"])
     add_answers(app, workspace, token)
     add_socket(app, workspace)
-    return Guard(app=Turns(by_segments(app)), token=token, hosts=hosts)
+    return Guard(app=Turns(Turns(by_segments(app), models=True)), token=token, hosts=hosts)
 
 
 def by_segments(app: ASGIApp) -> ASGIApp:
@@ -102,8 +102,8 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 PATIENCE = 10.0
 """Seconds for which a connection may wait for its client."""
-STEP = 1 << 20
-"""Bytes that a client must send in that time while it sends a large request."""
+STEP = 1 << 16
+"""Bytes that a client must send in that time while it sends a large request: the slowest lines that people have send more."""
 INTERVAL = 0.5
 """Seconds between two looks at a connection."""
 CONNECTIONS = 256

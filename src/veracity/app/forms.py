@@ -13,7 +13,7 @@ import struct
 import warnings
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -110,7 +110,7 @@ def form_of(data: Inputs, features: Features | None, models: Sequence[nn.Module]
     """The form for inputs like those of an audit; raises if there is none."""
     found = whole(data)
     first = data.take(torch.zeros(1, dtype=torch.long))
-    if isinstance(found, ImageInputs):
+    if isinstance(found, ImageInputs) and found.shape[0] in CHANNELS:
         return ImageForm(shape=tuple(found.shape), images=found, audited=data)
     if isinstance(found, TextInputs):
         return TextForm(texts=found, models=tuple(models))
@@ -422,9 +422,7 @@ class TableForm(Form):
         table, row = self.table, dict[Any, Any]()
         cells = cells_in(as_text(data, "row"), table.names)
         for name, label, cell in zip(table.names, table.frame.columns, cells, strict=True):
-            if name in self.levels and cell not in self.levels[name]:
-                raise InputError(f"Column '{name}' has the levels {listed(list(self.levels[name]))}, not '{cell[:40]}'.")
-            row[label] = self.levels[name][cell] if name in self.levels else number_in(name, cell)
+            row[label] = level_in(name, self.levels[name], cell) if name in self.levels else number_in(name, cell)
         frame = pd.DataFrame({label: [value] for label, value in row.items()})
         for column, kind in zip(table.frame.columns, table.frame.dtypes, strict=True):
             if not pd.api.types.is_integer_dtype(kind) or holds(kind, row[column]):
@@ -446,24 +444,29 @@ def holds(kind: Any, value: float) -> bool:
 def plainly(value: Any) -> str:
     """A cell as people write it.
 
-    >>> plainly(3.0), plainly(0.1), plainly(float(np.float32(0.1))), plainly("cook")
-    ('3', '0.1', '0.1', 'cook')
+    >>> plainly(3.0), plainly(0.1), plainly(float(np.float32(0.1))), plainly(1609459200.5), plainly(123456789), plainly("cook")
+    ('3', '0.1', '0.1', '1609459200.5', '123456789', 'cook')
     """
-    return str(value) if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) else f"{value:.7g}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (float, np.floating)):
+        return str(value)
+    short, number = f"{value:.7g}", float(value)
+    single = float(np.float32(number)) == number and float(np.float32(short)) == number
+    return short if single or float(short) == number else repr(number)
 
 
 def cells_in(text: str, names: Sequence[str]) -> list[str]:
     """The cells of one row, with commas, semicolons, tabs or spaces between them; raises if there is not one for each column.
 
-    >>> cells_in("1, 2.5", ["age", "size"]), cells_in("1\\t2", ["age", "size"]), cells_in("1 2", ["age", "size"])
-    (['1', '2.5'], ['1', '2'], ['1', '2'])
+    >>> cells_in("1, 2.5", ["age", "size"]), cells_in("1\\t2", ["age", "size"]), cells_in('30, "cook; chef"', ["age", "job"])
+    (['1', '2.5'], ['1', '2'], ['30', 'cook; chef'])
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise InputError(f"The row is empty: give {count(len(names), 'value')}, such as those of an audited row.")
     if len(lines) > 1:
         raise InputError(f"These are {len(lines)} rows: give one at a time.")
-    divider = next((one for one in "\t;," if one in lines[0]), " ")
+    outside = re.sub(r'"[^"]*"', "", lines[0])
+    divider = next((one for one in "\t;," if one in outside), " ")
     line = re.sub(r"\s+", " ", lines[0].strip()) if divider == " " else lines[0]
     try:
         cells = [one.strip() for one in next(csv.reader([line], delimiter=divider, skipinitialspace=True))]
@@ -474,6 +477,18 @@ def cells_in(text: str, names: Sequence[str]) -> list[str]:
             f"The row has {count(len(cells), 'value')}, and the audit has {count(len(names), 'column')}: {listed(list(names))}."
         )
     return cells
+
+
+def level_in(name: str, levels: Mapping[str, Any], cell: str) -> Any:
+    """The level that a cell names, with or without the blanks around it; raises if there is none.
+
+    >>> level_in("job", {" cook": 0, " chef": 1}, "chef")
+    1
+    """
+    named = [cell] if cell in levels else [level for level in levels if level.strip() == cell]
+    if len(named) != 1:
+        raise InputError(f"Column '{name}' has the levels {listed(list(levels))}, not '{cell[:40]}'.")
+    return levels[named[0]]
 
 
 def number_in(name: str, cell: str) -> float:

@@ -37,7 +37,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if kind.study:
         return {"words": kind.words, "parts": list(manifest["parts"])}
     explainers = manifest["explainers"] if kind is Kind.ORBITS else [cell["explainer"] for cell in manifest["cells"] if not cell["control"]]
-    moved = {"data": manifest["data"]["fingerprint"], "plane": manifest["orbit"]["plane"]} if kind is Kind.ORBITS else {}
+    moved = {"data": manifest["data"]["fingerprint"], "plane": manifest["orbit"].get("plane")} if kind is Kind.ORBITS else {}
     return {
         **moved,
         "words": kind.words,

@@ -16,7 +16,7 @@ EACH = 2
 LONG = 0.5
 """Seconds after which an answer takes long."""
 WAITS = "/small/inputs"
-"""How a path ends whose answer waits for the thread of the models, where clients take turns already."""
+"""How a path ends whose answer waits for the thread of the models. These take turns of their own, one at a time."""
 LONGEST = 64
 """The longest name of a client, in characters."""
 
@@ -24,11 +24,13 @@ LONGEST = 64
 class Turns:
     """Lets requests for answers through, one client after the other.
 
-    A client is what a page calls itself in the header X-Client, or else an address. What is no GET request of an answer passes.
+    A client is what a page calls itself in the header X-Client, or else an address. What is no GET request of an answer passes. Answers
+    of `models` and all others take turns apart from each other.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, models: bool = False) -> None:
+        self.app, self.models = app, models
+        self.at_once = 1 if models else AT_ONCE
         self.under_way: dict[str, list[float]] = {}
         """When the answers began that are under way, by client."""
         self.waiting: dict[str, deque[asyncio.Future[float]]] = {}
@@ -37,7 +39,8 @@ class Turns:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer when it is the client's turn; the turn ends with the first byte, so that nobody waits for a slow reader."""
-        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith("/api") or scope["path"].endswith(WAITS):
+        asks = scope["type"] == "http" and scope["method"] == "GET" and scope["path"].startswith("/api")
+        if not asks or scope["path"].endswith(WAITS) is not self.models:
             await self.app(scope, receive, send)
             return
         client, answering = client_of(scope), True
@@ -90,7 +93,7 @@ class Turns:
 
     def _grant(self) -> None:
         """Give free turns to those whose last turn is the longest ago, and to those first who had none."""
-        while sum(map(len, self.under_way.values())) < AT_ONCE:
+        while sum(map(len, self.under_way.values())) < self.at_once:
             clients = [client for client in self.waiting if self.may(client)]
             if not clients:
                 return

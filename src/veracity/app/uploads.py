@@ -48,12 +48,16 @@ class Upload:
     data: bytes
     how: How
     given: Given | None = None
+    form: Form | None = None
+    """The form by which it was read."""
 
     def read(self, form: Form) -> Given:
-        """The sample; read once."""
+        """The sample; read once. Raises if it was read for other data, which the folder held before."""
         if self.given is None:
-            self.given = form.read(self.data, self.how)
+            self.given, self.form = form.read(self.data, self.how), form
             self.data = b""
+        if self.form is not form:
+            raise InputError(GONE)
         return self.given
 
 

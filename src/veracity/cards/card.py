@@ -29,7 +29,7 @@ from veracity.cards.runs import Runs
 from veracity.cards.trust import meta_verdicts
 from veracity.core.errors import InputError, Note, SpecError, VeracityError, unknown
 from veracity.core.graphs import EdgeInputs, GraphInputs, NodeInputs
-from veracity.core.inputs import Inputs, TokenInputs
+from veracity.core.inputs import Inputs, TokenInputs, whole
 from veracity.core.settings import Count, check_fields, short_repr
 from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
@@ -287,13 +287,14 @@ def accuracy_on(audit: Audit, name: str, samples: int) -> float | None:
 
 def prints_of(data: Inputs) -> list[str]:
     """The hashes by which `card.case(x)` finds an input; none of inputs that are no single array of numbers."""
-    if isinstance(data, (EdgeInputs, GraphInputs, NodeInputs, SeveralInputs, TextInputs, TokenInputs)):
+    if isinstance(whole(data), (EdgeInputs, GraphInputs, NodeInputs, SeveralInputs, TextInputs, TokenInputs)):
         return []
     return [print_of(values) for part in torch.arange(data.size()).split(64) for values in data.take(part).values]
 
 
 def modality_of(data: Inputs) -> str:
     """What the inputs are, for what planted truth says about scores: by their kind, else by their axes."""
+    data = whole(data)
     if isinstance(data, (EdgeInputs, GraphInputs, NodeInputs)):
         return "graphs"
     if isinstance(data, (TextInputs, TokenInputs)):

@@ -31,7 +31,7 @@ from veracity.cards.record import (
     UseRecord,
 )
 from veracity.cards.trust import orders, planted_truth
-from veracity.core.wording import number, percentage
+from veracity.core.wording import joined, number, percentage
 from veracity.statistics.intervals import Array
 from veracity.statistics.units import Codes
 from veracity.studies.result import or_none
@@ -318,7 +318,7 @@ def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing
         question=question.key,
         word=word.value,
         hint=hint(list(standings.values()), leaning=question.witnesses and leans_apart(told_in_words)) if word is Word.UNTOLD else "",
-        sentence=sentence(word, told_in_words, leaning=question.witnesses and leans_apart(told_in_words)),
+        sentence=sentence(word, told_in_words, witnesses=question.witnesses),
         checks=checks,
     )
 
@@ -351,10 +351,10 @@ def hint(standings: Sequence[Standing], leaning: bool = False) -> str:
     return f"over {FAR} times the samples" if measured else "too little data" if found else "not measured"
 
 
-def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leaning: bool = False) -> str:
+def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], witnesses: bool = False) -> str:
     """What a word rests on, in one sentence or two.
 
-    Of a word that one check decides, that check alone is said.
+    Of a word that one check decides, that check alone is said. Of `witnesses` of the same thing, those that hold are named too.
     """
     telling = [item for item in standings if item[2].word is word]
     if word is Word.UNTOLD and contradictory([one for _, _, one in standings]):
@@ -366,7 +366,9 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], leani
     said = f"{capital('; '.join(phrase(*item) for item in telling))}."
     if word is not Word.UNTOLD:
         return said
-    needed = what_would_tell([one for _, _, one in telling])
+    needed, leaning = what_would_tell([one for _, _, one in telling]), witnesses and leans_apart(standings)
+    good = [check.title for check, _, one in standings if one.word is Word.HOLDS]
+    said = f"It holds by {joined(good)}. {said}" if witnesses and good else said
     if needed and leaning:
         what = "this score" if len(telling) == 1 else "these scores"
         return f"{said} About {needed} would settle {what}, but the others hold: they may then contradict each other."

@@ -53,6 +53,7 @@ def html(card: CardRecord) -> str:
         classes=CLASSES,
         short=SHORT,
         shared=shared_answers(card),
+        numbered=numbered(card),
         said={(one.name, said.question): said for one in card.explainers for said in one.answers},
         show=lambda value, digits=2: "" if value is None else number(value, digits),
         uses=list(use_sentences(card)),
@@ -260,6 +261,12 @@ def shared_answers(card: CardRecord) -> dict[str, AnswerRecord]:
     return found
 
 
+def numbered(card: CardRecord) -> set[str]:
+    """The questions of which at least one explainer has a number."""
+    said = [answer for one in card.explainers if not one.control for answer in one.answers]
+    return {one.question for one in said if any(check.value is not None for check in one.checks)}
+
+
 def answer(card: CardRecord) -> list[str]:
     """What the card says, in a few sentences."""
     own = [one for one in card.explainers if not one.control]
@@ -316,7 +323,8 @@ def held_by(card: CardRecord, inside: Sequence[ExplainerRecord]) -> list[str]:
     names = f"{joined(full)} {'holds' if len(full) == 1 else 'hold'}" if full else "No explainer holds"
     faithful = next((place for place in open_ if card.questions[place].key == "faithful"), None)
     rest = [place for place in open_ if place != faithful]
-    lead = "" if faithful is None else "No explainer is shown to be faithful yet. "
+    partly = faithful is not None and any(check.word == "holds" for one in inside for check in one.answers[faithful].checks)
+    lead = "" if faithful is None else f"No explainer is shown to be faithful{' by all scores' if partly else ''} yet. "
     which = "all other questions that were answered" if lead else "every question that was answered"
     still = f" Still open for all: {joined(named(card, rest))}." if rest else ""
     if not answered:

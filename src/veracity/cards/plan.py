@@ -21,7 +21,7 @@ from veracity.cards.checks import RANKS
 from veracity.cards.decide import FEWEST
 from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Explainer, Frame, GivenMaps, Inquirer
-from veracity.core.inputs import SelectedSamples, TensorInputs
+from veracity.core.inputs import SelectedSamples, TensorInputs, whole
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.scores import Score
@@ -215,7 +215,7 @@ def scale_of(audit: Audit, rows: Tensor) -> float:
 
     Columns of a table have units of their own, so it is the median of those of its columns. The gates of a text go from 0 to 1: it is 1.
     """
-    if isinstance(audit.data, TextInputs):
+    if isinstance(whole(audit.data), TextInputs):
         return 1.0
     values = audit.data.take(rows).values
     if not values.is_floating_point():

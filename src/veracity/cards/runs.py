@@ -17,7 +17,7 @@ from veracity.cards.plan import ALONG, SEARCHED, Plan, on_rows, search_scores, w
 from veracity.cards.racing import Race, Round
 from veracity.cards.reading import Reading
 from veracity.core.errors import VeracityError
-from veracity.core.inputs import TokenInputs
+from veracity.core.inputs import TokenInputs, whole
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import as_target
 from veracity.core.training import CrossTrained
@@ -110,7 +110,7 @@ class Runs:
         if not isinstance(module, nn.Module):
             self.leave_out(SYMMETRY, Word.NOT_ASKED, "only a trained model has symmetries to ask for")
             return []
-        if isinstance(audit.data, (TextInputs, TokenInputs)):
+        if isinstance(whole(audit.data), (TextInputs, TokenInputs)):
             self.leave_out(
                 SYMMETRY,
                 Word.NOT_ASKED,

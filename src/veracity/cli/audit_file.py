@@ -9,6 +9,7 @@ import pickle
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from veracity.core.registry import TRAINERS, import_object
 from veracity.core.settings import short_repr
 from veracity.core.training import CrossTrained
 from veracity.inputs import Boxes, RelevantFeatures
+from veracity.inputs.text import texts_for
 from veracity.models import PipelineModel, as_model
 
 KEYS: dict[str, Any] = {
@@ -40,7 +42,9 @@ KEYS: dict[str, Any] = {
 }
 """The keys of an audit file and the types of their values."""
 MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
-CSV_KEYS = {"file": str, "text": str, "label": str}
+CSV_KEYS = {"file": str, "text": str, "label": str, "truncate": bool, "length": int, "unit": str}
+HOW_READ = ("truncate", "length", "unit")
+"""What the table of the data may say about how texts are read."""
 CSV_FORM = '{file = "reviews.csv", text = "sentence", label = "sentiment"}, or without text for a table'
 CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "folder": str}
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
@@ -63,14 +67,14 @@ def read(path: Path) -> tuple[Audit, Path | str]:
         sys.path.insert(0, str(here))
     named = content.pop("out", f"runs/{path.stem}")
     out = named if "://" in named else here / named
-    inputs, targets = data(content.pop("data"), here)
     models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
+    inputs, targets = data(content.pop("data"), here, models)
     reference = content.pop("reference", None)
     given: dict[str, Any] = {
-        "reference": None if reference is None else data(reference, here)[0],
+        "reference": None if reference is None else data(reference, here, models)[0],
         "truth": truth(content.pop("truth"), here) if "truth" in content else None,
         **{name: people(content.pop(name), here, name) for name in ("units", "by") if name in content},
-        "training": data(content.pop("training"), here) if "training" in content else None,
+        "training": data(content.pop("training"), here, models) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
     }
@@ -162,8 +166,11 @@ def column_of(table: Any, column: str, file: str) -> Any:
     return table[column]
 
 
-def csv_data(given: Mapping[str, Any], here: Path) -> tuple[Any, Any]:
-    """Inputs and targets of a CSV file: the column `text`, or for a table all columns but the `label`; without a label, no targets."""
+def csv_data(given: Mapping[str, Any], here: Path, models: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Inputs and targets of a CSV file: the column `text`, or for a table all columns but the `label`; without a label, no targets.
+
+    With `truncate`, `length` or `unit`, texts are read so by the tokenizer of the first model.
+    """
     check(given, CSV_KEYS, "data")
     if "file" not in given:
         raise SpecError(f"data as a table needs 'file': {CSV_FORM}.")
@@ -175,8 +182,12 @@ def csv_data(given: Mapping[str, Any], here: Path) -> tuple[Any, Any]:
             row = int(column.isna().to_numpy().argmax()) + 1
             raise InputError(f"Row {row} of {file} has no {what} in the column '{given[what]}': fill it in, or delete the row.")
     targets = parts["label"].tolist() if "label" in parts else None
+    how = {key: given[key] for key in HOW_READ if key in given}
     if "text" in parts:
-        return parts["text"].tolist(), targets
+        texts = parts["text"].tolist()
+        return (replace(texts_for(next(iter(models.values())), texts), **how) if how and models else texts), targets
+    if how:
+        raise SpecError(f"'{next(iter(how))}' in data says how texts are read: name their column too, such as text = \"sentence\".")
     if unnamed := [name for name in table.columns if str(name).startswith("Unnamed: ")]:
         raise InputError(
             f"Column {list(table.columns).index(unnamed[0]) + 1} of {file} has no name: name it, or leave it out if it counts rows."
@@ -231,10 +242,10 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
             raise SpecError(f"In {where}, '{key}' must be {wanted}, not {str(value)[:80]}.")
 
 
-def data(where: Any, here: Path) -> tuple[Any, Any]:
+def data(where: Any, here: Path, models: Mapping[str, Any]) -> tuple[Any, Any]:
     """Inputs in any form that `Audit` takes and targets or None, from a function or a CSV file."""
     if isinstance(where, dict):
-        return csv_data(where, here)
+        return csv_data(where, here, models)
     if where.lower().endswith(".csv"):
         raise SpecError(f"Say which columns of {where} to use: {CSV_FORM}.")
     found = call(where, {})

@@ -179,7 +179,8 @@ def subjects(file: Path | None, model: str | None, data: str | None, weights: Pa
     if model is None or data is None:
         raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
     entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}
-    return {"model": audit_file.build("model", entry, Path.cwd())}, audit_file.data(data, Path.cwd())[0]
+    module = audit_file.build("model", entry, Path.cwd())
+    return {"model": module}, audit_file.data(data, Path.cwd(), {"model": module})[0]
 
 
 def advise(

@@ -18,7 +18,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError, warn
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only, with_all_inside
 from veracity.core.fingerprint.origin import in_this_package
-from veracity.core.inputs import Inputs, Signals
+from veracity.core.inputs import Inputs, Signals, whole
 from veracity.core.models import device_of, evaluating, out_of_memory, unwrap
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
@@ -117,7 +117,7 @@ def plain_only(label: str, explainer: Explainer, inputs: Inputs) -> str:
     """A sentence about an explainer of plain tensors that meets graphs or texts: what to use, or how to change a class of your own."""
     if not in_this_package(type(explainer)):
         fix = "an Explainer for them sets structured = True and calls model(inputs, *context.structure)"
-    elif isinstance(inputs, TextInputs):
+    elif isinstance(whole(inputs), TextInputs):
         fix = "for texts use kernel_shap, partition_shap or integrated_gradients"
     else:
         fix = "use another one, such as integrated_gradients"

@@ -8,6 +8,7 @@ Integrated gradients over gates equal Captum's LayerIntegratedGradients, summed 
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, meant
+from veracity.core.errors import InputError, meant, warn
 from veracity.core.inputs import Signals
 from veracity.core.models import View, unwrap, word_embedding
 from veracity.core.settings import short_repr
@@ -78,9 +79,9 @@ class TextInputs:
         texts = self.texts
         if isinstance(texts, str) or not hasattr(texts, "__len__") or not len(texts):
             raise InputError("The texts are a list of at least one text, such as ['a fine film', 'a dull one'].")
-        wrong = next((row for row, text in enumerate(texts) if not isinstance(text, str)), None)
-        if wrong is not None:
-            raise InputError(f"Text {wrong} is a {type(texts[wrong]).__name__}: every text must be a string.")
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(no_string(row, text))
         if not callable(self.tokenizer) or not hasattr(self.tokenizer, "pad_token_id"):
             raise InputError(
                 f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...)."
@@ -155,19 +156,33 @@ class TextInputs:
         """The tokens of all texts, and the number of the word of each token, where they are known."""
         if self.given is not None:
             return dict(self.given), self.given_words
-        coded = self.tokenizer(
-            list(self.texts), padding=self.padded, truncation=False, return_tensors="pt", return_special_tokens_mask=True
-        )
+        asked = {"truncation": False, "return_tensors": "pt", "return_special_tokens_mask": True, "verbose": False}
+        coded = self.tokenizer(list(self.texts), padding=self.padded, **asked)
         longest = coded["input_ids"].shape[1]
         limit = self.length or int(min(getattr(self.tokenizer, "model_max_length", longest), 10**6))
         if longest > limit:
+            tokens = coded["attention_mask"].sum(1)
             if not self.truncate:
-                row = int(coded["attention_mask"].sum(1).argmax())
-                raise InputError(f"Text {row} has {longest} tokens, and the model takes {limit}: shorten it, or pass truncate=True.")
+                raise InputError(self.refusal(tokens, limit))
+            warn(f"{self.too_long(tokens, limit)}: what comes after these was cut off.")
             options = {"padding": self.padded, "truncation": True, "max_length": limit}
             coded = self.tokenizer(list(self.texts), return_tensors="pt", return_special_tokens_mask=True, **options)
         special = coded["special_tokens_mask"] | special_tokens(coded["input_ids"], self.tokenizer)
         return {**{name: coded[name] for name in coded}, "special_tokens_mask": special}, words_in(coded, len(self.texts))
+
+    def too_long(self, tokens: Tensor, limit: int) -> str:
+        """Which texts have more tokens (N,) than the model takes, in words."""
+        row, many = int(tokens.argmax()), int((tokens > limit).sum())
+        most = int(tokens[row])
+        if many == 1:
+            return f"Text {row} has {most} tokens, and the model takes {limit}"
+        return f"{many} of {len(self.texts)} texts have more tokens than the {limit} that the model takes, such as text {row} with {most}"
+
+    def refusal(self, tokens: Tensor, limit: int, how: str = "") -> str:
+        """What to do about texts that are too long, in a sentence; `how` are further settings that it takes."""
+        which = "it" if int((tokens > limit).sum()) == 1 else "them"
+        in_file = f"{how}truncate=True".replace("=", " = ").replace("True", "true")
+        return f"{self.too_long(tokens, limit)}: shorten {which}, or pass TextInputs(..., {how}truncate=True); in an audit file, {in_file}."
 
     @cached_property
     def units(self) -> Tensor:
@@ -321,12 +336,8 @@ class TextInputs:
         if largest >= rows:
             raise InputError(f"The texts have the token {largest}, and the model knows {rows} tokens: pass the tokenizer of this model.")
         limit = getattr(getattr(unwrap(model), "config", None), "max_position_embeddings", None)
-        count, row = self.encoding["attention_mask"].sum(1).max(0)
         if isinstance(limit, int) and self.encoding["input_ids"].shape[1] > limit > 0:
-            raise InputError(
-                f"Text {int(row)} has {int(count)} tokens, and the model takes {limit}: shorten it, or pass "
-                f"TextInputs(..., length={limit}, truncate=True)."
-            )
+            raise InputError(self.refusal(self.encoding["attention_mask"].sum(1), limit, f"length={limit}, "))
 
 
 def check_choice(name: str, given: Any, known: Mapping[str, Sequence[str]]) -> None:
@@ -457,6 +468,19 @@ def is_text(inputs: Any) -> bool:
     return listed and len(inputs) > 0 and all(isinstance(one, str) for one in inputs)
 
 
+def meant_as_text(inputs: Any, tokenizer: Any) -> bool:
+    """Whether a list was meant to hold texts, though some or all of it is none: one text is enough, or a tokenizer and no arrays.
+
+    >>> meant_as_text(["a fine film", None], None), meant_as_text([1, 2], None), meant_as_text([[1.0], [2.0]], object())
+    (True, False, False)
+    """
+    if not isinstance(inputs, (list, tuple)) or not inputs:
+        return False
+    return any(isinstance(one, str) for one in inputs) or (
+        tokenizer is not None and all(one is None or isinstance(one, (int, float)) for one in inputs)
+    )
+
+
 def texts_for(model: Any, texts: Any, tokenizer: Any = None) -> TextInputs:
     """The inputs of a text model: from strings with the tokenizer of its pipeline, or from what a tokenizer returned.
 
@@ -476,6 +500,19 @@ def texts_for(model: Any, texts: Any, tokenizer: Any = None) -> TextInputs:
         raise InputError("Texts need the tokenizer of the model: pass inputs=TextInputs(texts, tokenizer), or a pipeline as the model.")
     listed: Sequence[str] = list(texts)
     return TextInputs(listed, found, removal=removal_for(found))
+
+
+def no_string(row: int, given: Any) -> str:
+    """A sentence about something among texts that is none.
+
+    >>> no_string(3, None), no_string(3, float("nan")) == no_string(3, None)
+    ('Text 3 is missing: fill it in, or leave it out.', True)
+    >>> no_string(3, 5)
+    'Text 3 is 5, of type int: every text must be a string.'
+    """
+    if given is None or (isinstance(given, float) and math.isnan(given)):
+        return f"Text {row} is missing: fill it in, or leave it out."
+    return f"Text {row} is {short_repr(given)}, of type {type(given).__name__}: every text must be a string."
 
 
 def removal_for(tokenizer: Any) -> Any:

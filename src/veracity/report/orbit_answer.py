@@ -18,6 +18,8 @@ NAMED = 4
 """How many models a sentence names."""
 FOLLOWS = 0.5
 """From this correlation on, surely, the consensus can stand in for the truth."""
+UNSEEN = 0.05
+"""Where all samples agree, the largest share of others that may differ without having been seen."""
 
 
 def orbit_answer(run: OrbitResult) -> list[str]:
@@ -88,13 +90,22 @@ def consensus_worth(run: OrbitResult, metric: Mapping[str, Any]) -> list[str]:
     """For which models the plot against the consensus can stand in for the one against the truth, and whom it misleads about."""
     if len(run.references) < 2:
         return []
-    found = [row for row in run.agreement().to_dict("records") if row["metric"] == metric["name"]]
+    found = [row for row in run.agreement().to_dict("records") if row["metric"] == metric["name"] and enough(row)]
     follows = [named(row) for row in found if row["low"] >= FOLLOWS]
     misled = [named(row) for row in found if row["high"] < 0.0]
     return [
         tell("orbit.follows", metric["label"], joined(follows), correlations=len(follows)),
         tell("orbit.misleads", metric["label"], joined(misled), correlations=len(misled)),
     ]
+
+
+def enough(row: Mapping[Any, Any]) -> bool:
+    """Whether an interval says something: if all samples agree it has no width, and then few samples say little.
+
+    >>> enough({"unseen": 0.776}), enough({"unseen": 0.006}), enough({"unseen": math.nan})
+    (False, True, True)
+    """
+    return not row["unseen"] > UNSEEN
 
 
 def named(row: Mapping[Any, Any]) -> str:

@@ -94,6 +94,8 @@ def read_near(run: Result, score: str, keys: Sequence[str]) -> Near:
     """The numbers of a score in some of the cells of one subject."""
     samples, measured, counts = gather(dense(run.folder.read_cell(key, NUMBERS)) for key in keys)
     values, per_sample, *_ = derive(run.manifest["score_specs"][score], measured)
+    if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
+        counts = np.full(len(samples), values.shape[1])
     return Near(samples, per_sample, counts, np.isfinite(values).sum(axis=1))
 
 

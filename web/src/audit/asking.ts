@@ -29,9 +29,9 @@ export class Asking<Q extends object, A> {
     this.next();
   }
 
-  /** What was refused may be answered later. */
-  forget(): void {
-    for (const [key, found] of this.held) if (found.state === "error") this.held.delete(key);
+  /** What was refused may be answered later; all answers are forgotten if the run was made anew. */
+  forget(anew = false): void {
+    for (const [key, found] of this.held) if (anew || found.state === "error") this.held.delete(key);
   }
 
   close(): void {

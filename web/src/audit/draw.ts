@@ -36,6 +36,7 @@ export class DrawPanel {
   private readonly pairs = el("div", { class: "draw-pairs", "data-testid": "draw-pairs" });
   private readonly asking: Asking<DrawQuestion, DrawAnswer>;
   private readonly newer = guard();
+  private readonly other = guard();
   private draws = 0;
 
   constructor(
@@ -55,7 +56,8 @@ export class DrawPanel {
 
   render(meta: AuditMeta, choice: Choice, one: Case, explainers: readonly string[]): void {
     const { score, model } = choice;
-    if (this.newer(meta)) this.asking.forget();
+    const anew = this.other(meta.created);
+    if (this.newer(meta)) this.asking.forget(anew);
     const kind = one.course?.kind ?? null;
     keep(this.heading, { textContent: kind === null ? "Any draw, computed now" : TITLES[kind] });
     // a search may take long, so that only the chosen explainer's is repeated

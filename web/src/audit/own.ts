@@ -23,6 +23,7 @@ export class OwnPanel {
   readonly board: Board;
   private readonly asking: Asking<OwnQuestion, Answer>;
   private readonly newer = guard();
+  private readonly other = guard();
   private readonly begin: HTMLButtonElement;
   private readonly form = el("div", {});
   private readonly told = el("p", { class: "own-told", role: "status", "data-testid": "own-told" });
@@ -72,7 +73,9 @@ export class OwnPanel {
   render(meta: AuditMeta, choice: Choice): void {
     keep(this.board.node, { hidden: !meta.live });
     if (!meta.live) return;
-    if (this.newer(meta)) this.asking.forget();
+    const anew = this.other(meta.created);
+    if (this.newer(meta)) this.asking.forget(anew);
+    if (anew) [this.shown, this.input] = [false, null];
     this.board.describe("The models answer live, as in the audit. Your input goes to this server alone, and nothing is written.");
     keep(this.begin, { hidden: this.wanted });
     this.hide(this.input === null);

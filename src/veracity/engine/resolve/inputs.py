@@ -18,7 +18,7 @@ from veracity.inputs.convert import as_number_tensor, from_samples
 from veracity.inputs.datasets import DatasetInputs
 from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs, table_of
-from veracity.inputs.text import is_text, texts_for
+from veracity.inputs.text import is_text, meant_as_text, texts_for, tokenizer_of
 from veracity.models.base import ForeignModel
 from veracity.models.transformers import config_classes
 
@@ -35,6 +35,7 @@ def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], trainin
     first = next((model for model in models.values() if isinstance(model, nn.Module)), None)
     tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64
     read = is_text(inputs) or (tokens and first is not None and hasattr(unwrap(first), "get_input_embeddings"))
+    read = read or (first is not None and meant_as_text(inputs, tokenizer_of(first)))
     found = texts_for(first, inputs) if first is not None and read else from_samples(inputs)
     for given, what in ((training_frame(training), "training set"), (reference, "reference")):
         if isinstance(found, TableInputs) and isinstance(given, pd.DataFrame):

@@ -79,7 +79,7 @@ def subject(part: Within | Lasso | Fits) -> str:
 
 def value(run: Result, model: str, explainer: str, score: str, chosen: Numbers) -> dict[str, Any]:
     """What a score of an explainer is on the chosen samples: as `Result.table(by=...)` has it of a group of these samples."""
-    estimate = run.estimate(series_of(run, model, explainer, score).sound().among(chosen))
+    estimate = run.estimate(series_of(run, model, explainer, score).sound().among(chosen), run.confidence)
     return {"explainer": explainer, "value": or_null(estimate["value"]), "n": int(estimate["n"])}
 
 
