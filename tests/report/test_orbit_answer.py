@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def test_numbers_have_their_unit() -> None:
 def test_models_that_cannot_be_told_apart_are_not_ranked(tmp_path: Path) -> None:
     same = run(tmp_path, {"one": first, "two": lambda x: first(x)})
     assert "With 30 samples, it cannot be told whether the outputs of one or those of two change less" in " ".join(orbit_answer(same))
+
+
+def test_of_many_models_that_cannot_be_told_apart_the_rest_is_counted(tmp_path: Path) -> None:
+    same = run(tmp_path, {name: (lambda x: first(x)) for name in "abcdefgh"})
+    said = " ".join(orbit_answer(same))
+    assert re.search(r"the outputs of a or those of b, c, .* or \d more change less", said), said
+
+
+def test_one_sample_has_a_gap_without_an_interval(tmp_path: Path) -> None:
+    said = " ".join(orbit_answer(run(tmp_path, {"net": first}, samples=1)))
+    assert "undefined" not in said
+    assert re.search(r"change by \d?\.\d+ on average", said), said
 
 
 def test_the_consensus_is_said_to_mislead_where_it_does(tmp_path: Path) -> None:

@@ -192,7 +192,8 @@ class OwnInputs:
         if not cells:
             if score in one.without:
                 raise InputError(f"'{score}' is not measured of a single input: {one.without[score]}.")
-            raise unknown("score of this input", score, {cell.name for job in one.jobs.values() for cell in job.cells})
+            subject = f"score of the explainer '{label}'" if label else "score of the model itself"
+            raise unknown(subject, score, {cell.name for cell in one.jobs[label].cells} if label in one.jobs else ())
         with self._block(one, one.jobs[label]) as block:
             for _, group in groupby(sorted(cells, key=fusion), key=fusion):
                 alike = list(group)

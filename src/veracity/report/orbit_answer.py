@@ -66,7 +66,7 @@ def steadiest(run: OrbitResult) -> str:
         return ""
     first = str(defined["value"].idxmin())
     value, low, high = (float(defined[name][first]) for name in ("value", "low", "high"))
-    own = f"{number(value)} ({interval(low, high)})"
+    own = f"{number(value)} ({interval(low, high)})" if math.isfinite(low) and math.isfinite(high) else number(value)
     if len(defined) == 1:
         return tell("orbit.gap", first, own, samples=int(defined.loc[first, "n"]))
     others = [str(model) for model in defined.index if model != first]
@@ -75,7 +75,8 @@ def steadiest(run: OrbitResult) -> str:
         known = [f"{number(float(defined.loc[model, 'value']))} for {model}" for model in others[:NAMED]]
         more = [f"{len(others) - NAMED} more"] if len(others) > NAMED else []
         return tell("orbit.steadiest", first, own, joined([*known, *more]), apart=len(others))
-    return tell("orbit.tied", count(run.samples, "sample"), first, joined(tied[:NAMED], "or"), paired=len(others))
+    more = [f"{len(tied) - NAMED} more"] if len(tied) > NAMED else []
+    return tell("orbit.tied", count(run.samples, "sample"), first, joined([*tied[:NAMED], *more], "or"), paired=len(others))
 
 
 def apart(run: OrbitResult, first: str, second: str, differences: int) -> bool:
