@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 from torch import Tensor, nn
 
 from small import small_net
@@ -73,6 +74,21 @@ def test_a_slow_calibration_says_how_long_it_will_take(
     prepared = make_audit(models={"net": Slow()}, explainers=["gradient"], scores=["fast_gef"], controls=False, companions=False).prepare()
     preliminaries.calibrate_all(prepared.problem, prepared.budgets, RunFolder(str(tmp_path)))
     assert time_left(terminal, "calibrating net")
+
+
+def test_the_time_left_follows_the_pace_since_the_start() -> None:
+    clock = [0.0]
+    shown = Progress(get_time=lambda: clock[0], disable=True)
+    shown.add_task("auditing", total=100)
+    task = shown.tasks[0]
+    assert progress.seconds_left(task) is None
+    for second, steps in ((10.0, 2), (20.0, 2), (20.1, 16)):
+        clock[0] = second
+        shown.update(task.id, advance=steps)
+    assert progress.seconds_left(task) == pytest.approx(20.1 * 80 / 20)
+    assert progress.line("auditing", task) == "auditing: 20 % after 20 s, about 1 min 20 s left"
+    shown.update(task.id, advance=80)
+    assert progress.seconds_left(task) is None
 
 
 def test_a_quick_preparation_shows_nothing(make_audit: Callable[..., Audit], terminal: io.StringIO) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from html import escape
 from typing import Protocol
 
 from rich import progress as rich
 from rich.console import Console
+from rich.text import Text
 
 from veracity.core.explainers import Cost
 from veracity.core.wording import duration
@@ -44,7 +47,7 @@ def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) 
     It appears `after` some seconds, even if nothing has moved.
     """
     console = Console(stderr=True)
-    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn())
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn(), TimeLeft())
     shown = rich.Progress(*columns, console=console, transient=True, disable=not (enabled and console.is_terminal))
     task = shown.add_task(description, total=total)
     timer = threading.Timer(after, shown.start)
@@ -119,8 +122,26 @@ def cell(task: rich.Task, after: float) -> Iterator[None]:
 def line(description: str, task: rich.Task) -> str:
     """How far a task is, and how long the rest takes once that is known."""
     share = f"{description}: {task.percentage:.0f} % after {duration(task.elapsed or 0.0)}"
-    left = task.time_remaining
-    return share if left is None or task.finished else f"{share}, about {duration(left)} left"
+    left = seconds_left(task)
+    return share if left is None else f"{share}, about {duration(left)} left"
+
+
+def seconds_left(task: rich.Task) -> float | None:
+    """How long the rest of a task takes at its pace since the start, since the last moments are one explainer's; None if unknown."""
+    if task.finished or not task.completed or task.total is None or task.elapsed is None:
+        return None
+    return task.elapsed * (task.total - task.completed) / task.completed
+
+
+class TimeLeft(rich.ProgressColumn):
+    """The time left beside a bar."""
+
+    max_refresh = 0.5
+
+    def render(self, task: rich.Task) -> Text:
+        """Hours, minutes and seconds."""
+        left = seconds_left(task)
+        return Text("-:--:--" if left is None else str(timedelta(seconds=math.ceil(left))), style="progress.remaining")
 
 
 class JobProgress:
