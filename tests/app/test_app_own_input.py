@@ -282,8 +282,8 @@ def test_a_bad_image_is_one_sentence_and_the_server_goes_on(server: TestClient, 
     [
         ({"model": "three"}, "Unknown model of this run 'three'"),
         ({"explainer": "lime"}, "Unknown explainer of this run 'lime'"),
-        ({"explainer": "gradient", "score": "cosine"}, "Unknown score of the explainer 'gradient' 'cosine'"),
-        ({"score": "cosine"}, "Unknown score of the model itself 'cosine'"),
+        ({"explainer": "gradient", "score": "cosine"}, "Unknown score of gradient: 'cosine'. "),
+        ({"score": "cosine"}, "Unknown score of the model itself: 'cosine'. Known: model_faithfulness"),
     ],
 )
 def test_a_question_about_what_there_is_not_is_one_sentence(server: TestClient, asked: dict[str, str], sentence: str) -> None:

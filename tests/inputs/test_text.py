@@ -240,6 +240,11 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
             r"2 of 3 texts have more tokens than the 8 that the model takes, such as text 0 with 13: shorten them, or pass "
             r"TextInputs\(\.\.\., truncate=True\); in an audit file, truncate = true\.",
         ),
+        (
+            lambda: TextInputs(["dull"], tokenizer(), length=0),
+            "length=0 leaves nothing of a text: give the most tokens that the model takes",
+        ),
+        (lambda: TextInputs(["dull"], tokenizer(), length=2, truncate=True).shape, "length=2 leaves no room beside 2 special tokens"),
         (lambda: TextInputs(["dull", ""], tokenizer()).shape, "Text 1 is empty or holds only special tokens, so there .*: leave it out"),
         (lambda: TextInputs(["", "a film", " "], tokenizer(), unit="word").shape, "Texts 0, 2 are empty or hold only special tokens"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),

@@ -192,8 +192,10 @@ class OwnInputs:
         if not cells:
             if score in one.without:
                 raise InputError(f"'{score}' is not measured of a single input: {one.without[score]}.")
-            subject = f"score of the explainer '{label}'" if label else "score of the model itself"
-            raise unknown(subject, score, {cell.name for cell in one.jobs[label].cells} if label in one.jobs else ())
+            who = label or "the model itself"
+            if label not in one.jobs:
+                raise InputError(f"No score of {who} can be measured of a single input.")
+            raise unknown(f"score of {who}:", score, {cell.name for cell in one.jobs[label].cells})
         with self._block(one, one.jobs[label]) as block:
             for _, group in groupby(sorted(cells, key=fusion), key=fusion):
                 alike = list(group)

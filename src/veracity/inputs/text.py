@@ -86,6 +86,8 @@ class TextInputs:
             raise InputError(
                 f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...)."
             )
+        if self.length is not None and self.length < 1:
+            raise InputError(f"length={self.length} leaves nothing of a text: give the most tokens that the model takes, or leave it out.")
         check_choice("unit", self.unit, UNITS)
         check_choice("removal", self.removal, REMOVALS)
         if self.tokenizer.mask_token_id is None and self.tokenizer.pad_token_id is None:
@@ -164,6 +166,9 @@ class TextInputs:
             tokens = coded["attention_mask"].sum(1)
             if not self.truncate:
                 raise InputError(self.refusal(tokens, limit))
+            added = self.tokenizer.num_special_tokens_to_add()
+            if limit <= added:
+                raise InputError(f"length={limit} leaves no room beside {added} special tokens of this tokenizer: give a larger one.")
             warn(f"{self.too_long(tokens, limit)}: what comes after these was cut off.")
             options = {"padding": self.padded, "truncation": True, "max_length": limit}
             coded = self.tokenizer(list(self.texts), return_tensors="pt", return_special_tokens_mask=True, **options)

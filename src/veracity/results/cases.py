@@ -15,7 +15,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, unknown
 from veracity.engine.store.folder import NUMBERS
-from veracity.results.series import Near, WorstPair, dense, derive, gather, unpack_pairs
+from veracity.results.series import Near, WorstPair, dense, derive, draws_of, gather, unpack_pairs
 
 if TYPE_CHECKING:
     from veracity.results.run import Result
@@ -94,9 +94,7 @@ def read_near(run: Result, score: str, keys: Sequence[str]) -> Near:
     """The numbers of a score in some of the cells of one subject."""
     samples, measured, counts = gather(dense(run.folder.read_cell(key, NUMBERS)) for key in keys)
     values, per_sample, *_ = derive(run.manifest["score_specs"][score], measured)
-    if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
-        counts = np.full(len(samples), values.shape[1])
-    return Near(samples, per_sample, counts, np.isfinite(values).sum(axis=1))
+    return Near(samples, per_sample, draws_of(values, measured, counts), np.isfinite(values).sum(axis=1))
 
 
 def sample_explanation(run: Result, model: str, explainer: str, sample: int) -> Tensor | None:

@@ -47,6 +47,7 @@ from veracity.results.series import (
     censored,
     dense,
     derive,
+    draws_of,
     evaluations,
     gather,
     mean,
@@ -571,9 +572,7 @@ class Result:
             ) from error
         counts = np.where(np.isin(samples, list(lost)), 0, counts) if lost else counts
         drawn = int(counts.sum())
-        if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
-            counts = np.full(len(samples), values.shape[1])
-        return Arrays(samples, values, counts, drawn, per_sample, measured, still, errors, remarks)
+        return Arrays(samples, values, draws_of(values, measured, counts), drawn, per_sample, measured, still, errors, remarks)
 
     def _read(self) -> Iterator[Series]:
         finished, failures, incomplete = self.progress.done, self.progress.failures, self.folder.incomplete()

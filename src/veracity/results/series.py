@@ -286,6 +286,12 @@ def derive(about: dict[str, Any], measured: Measured) -> Derived:
     return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
 
 
+def draws_of(values: Array, measured: Measured, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many values each sample should have: as many as were `drawn`, unless the score makes others of them, such as one correlation."""
+    same = values.shape[1] == next(iter(measured.quantities.values())).shape[1]
+    return drawn if same else np.full(len(drawn), values.shape[1])
+
+
 def last_counts(table: Array) -> int:
     """The sum over samples and draws of a count that grows from level to level."""
     return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
