@@ -171,6 +171,15 @@ def test_the_page_says_what_unused_samples_would_tell(more: tuple[int | None, ..
     assert "were not used" not in page.text(record(*({**one, "stopped": stopped} for one in open_), samples=samples))
 
 
+def test_a_word_with_a_check_that_samples_will_not_tell_is_none_that_they_would_tell() -> None:
+    open_ = [explainer(name, "holds", "cannot tell yet", *["holds"] * 4) for name in "ab"]
+    for one in open_:
+        one["answers"][1]["checks"][0]["more"] = 40
+    first = open_[0]["answers"][1]["checks"]
+    first.append({**first[0], "more": None})
+    assert "They would be about enough for 1 open word: raise the budget" in page.text(record(*open_, samples=32))
+
+
 @pytest.mark.parametrize(
     ("rho", "low", "high", "said"),
     [

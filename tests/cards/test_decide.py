@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from veracity.cards.decide import FEWEST, Standing, Terms, Word, combine, decide, level_for, more_samples, most_needed
+from veracity.cards.decide import FEWEST, Terms, Word, combine, decide, level_for, more_samples, most_needed
 from veracity.core.errors import InputError
 from veracity.statistics.intervals import Interval
 
@@ -117,8 +117,8 @@ def test_more_samples_by_hand() -> None:
 def test_one_check_that_falls_short_decides() -> None:
     assert combine([Word.HOLDS, Word.HOLDS, Word.SHORT]) is Word.SHORT
     assert combine([Word.NOT_ASKED, Word.NOT_ASKED]) is Word.NOT_ASKED
-    assert most_needed([Standing(word=Word.UNTOLD, more=20), Standing(word=Word.UNTOLD, more=50), Standing(word=Word.HOLDS)]) == 50
-    assert most_needed([Standing(word=Word.UNTOLD, more=20), Standing(word=Word.UNTOLD)]) is None
+    assert most_needed([20, 50]) == 50
+    assert most_needed([20, None]) is None
 
 
 def test_wrong_words_are_rarer_than_the_confidence_allows() -> None:

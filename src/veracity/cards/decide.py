@@ -205,11 +205,11 @@ def combine(words: Collection[Word], witnesses: bool = False) -> Word:
     return Word.HOLDS if asked == {Word.HOLDS} else Word.UNTOLD
 
 
-def most_needed(standings: Iterable[Standing]) -> int | None:
-    """How many more samples would settle every open check of a question; None if that is not known of one of them."""
-    needed = [one.more for one in standings if one.word is Word.UNTOLD]
-    known = [more for more in needed if more is not None]
-    return max(known) if known and len(known) == len(needed) else None
+def most_needed(needs: Iterable[int | None]) -> int | None:
+    """How many more samples would settle every open check of a question, from what each needs; None if that is not known of one of them."""
+    every = list(needs)
+    known = [more for more in every if more is not None]
+    return max(known) if known and len(known) == len(every) else None
 
 
 def what_would_tell(standings: Iterable[Standing]) -> str:
@@ -221,7 +221,7 @@ def what_would_tell(standings: Iterable[Standing]) -> str:
     '30 more patients'
     """
     waiting = [one for one in standings if one.word is Word.UNTOLD]
-    samples, units = most_needed(waiting), [one.more_units for one in waiting if one.more_units is not None]
+    samples, units = most_needed(one.more for one in waiting), [one.more_units for one in waiting if one.more_units is not None]
     if samples is None:
         return ""
     return count(max(units), f"more {waiting[0].unit}") if len(units) == len(waiting) else count(samples, "more sample")

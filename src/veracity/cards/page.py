@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from veracity.cards.decide import most_needed
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord, MetaRecord, OrderRecord, TruthRecord
 from veracity.cards.remedies import advice_sentences
@@ -416,7 +417,8 @@ def unused(card: CardRecord) -> str:
     left = card.available - card.samples
     waiting = [one for one in card.explainers if not one.control and one.stopped is None]  # a race says itself why it stopped others
     open_ = [answer for one in waiting for answer in one.answers if answer.word == "cannot tell yet"]
-    needed = [most for answer in open_ if (most := max((check.more or 0 for check in answer.checks), default=0)) > 0]
+    needs = (most_needed(check.more for check in answer.checks if check.word == answer.word) for answer in open_)
+    needed = [most for most in needs if most is not None]
     told = sum(most <= left for most in needed)
     if not left or not needed:
         return ""
