@@ -56,6 +56,12 @@ def test_rows_are_those_of_the_results_at_a_corrected_level(served: TestClient, 
         assert row["verdict"] == (("better" if gain > 0 else "worse") if sure else "")
         words.append(row["verdict"])
         assert row["paired"]
+        when = {"before": old, "after": new}
+        for name, run in when.items():
+            values = run.table().set_index(["explainer", "score"])["random_control"]
+            assert row[f"random_{name}"] == pytest.approx(values.get((row["explainer"], score)), nan_ok=True)
+        assert row["score"].endswith({Direction.HIGHER: " ↑", Direction.LOWER: " ↓"}[directions[score]])
+    assert any(isinstance(row["random_before"], float) and row["random_before"] == row["random_before"] for row in found["rows"])
     assert "worse" in words
     assert all(row["verdict"] == "" and row["difference"] == 0 for row in found["rows"] if row["explainer"] == "same")
     worse, better = words.count("worse"), words.count("better")

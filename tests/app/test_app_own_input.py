@@ -133,6 +133,7 @@ def test_an_audited_sample_has_its_own_numbers_again(server: TestClient, folder:
             if found["value"] is not None:
                 assert found["of"] == np.isfinite(others).sum()
                 assert found["lower"] <= (others <= value + 1e-6).sum()
+                assert found["same"] >= 1, "the sample itself, whose value differs by rounding alone"
             checked += 1
     assert {score for scores in said["scores"].values() for score in scores} >= set(SCORES)
     assert checked >= 20

@@ -153,6 +153,7 @@ def test_the_help_can_be_read_by_everybody(visit: Begin, axe: str, app: str) -> 
     page.get_by_test_id("runs").wait_for()
     page.keyboard.press("?")
     page.locator("dialog[open]").wait_for()
+    assert page.locator("dialog[open]").evaluate("dialog => dialog.scrollTop") == 0, "it opens at its top"
     page.evaluate(axe)
     for width in (WIDE, NARROW):
         page.set_viewport_size({"width": width, "height": 900})

@@ -42,6 +42,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+WORSE, LEVEL = "worse than chance", "not clear of chance"
+
+
 def ready(page: Page) -> None:
     for board in ("ranking", "matrix", "spread", "samples", "sample"):
         page.wait_for_selector(f'[data-testid="{board}"][data-state="ready"]')
@@ -90,7 +93,11 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
             null = {"saliency": " random_uniform", "gradient": " random_gaussian", "input_x_gradient": " random_gaussian"}.get(
                 explainer, ""
             )
-            assert cells[1:3] == [shown(values["self_agreement"]), shown(values["random_control"]) + null]
+            random = row.locator("td.n").nth(2)
+            low, high, control = values[["low", "high", "random_control"]]
+            word = [] if explainer not in names or low > control else [WORSE if high < control else LEVEL]
+            assert random.locator(".chance").all_inner_texts() == word
+            assert [cells[1], random.inner_text().split("\n")[0].strip()] == [shown(values["self_agreement"]), shown(control) + null]
         for cell in page.locator('[data-testid="matrix"] tbody td[data-score]').all():
             explainer = cell.locator("xpath=..").get_attribute("data-explainer")
             assert cell.inner_text() == shown(table.loc[("two", explainer, cell.get_attribute("data-score")), "value"])

@@ -103,6 +103,8 @@ def test_the_files_of_every_panel_hold_the_numbers_of_the_result(visit: Begin, f
         page.goto(f"{address}#run=maps&model=two&score=equivariance&explainer=saliency&sample=3&x=equivariance&y=sparseness")
         ready(page)
         rows = {board: saved_panel(page, board) for board in BOARDS}
+        named = [one.text for one in ElementTree.fromstring(saved(page, "ranking", "svg")).iter() if one.tag.endswith("text")]
+    assert {"one", "two"} <= set(named), "which colour is which model's"
     for row in rows["ranking"]:
         assert row["model"] == "two"
         assert float(row["value"]) == table.loc[("two", row["explainer"], "equivariance"), "value"]

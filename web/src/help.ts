@@ -53,6 +53,7 @@ export function help(level: number): void {
   );
   document.body.append(dialog);
   dialog.showModal();
+  dialog.scrollTop = 0; // the focus is on the button at its end
 }
 
 function listed(lines: [string, string][]): HTMLElement {

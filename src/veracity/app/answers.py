@@ -39,10 +39,11 @@ from veracity.report.interactive.thumbnails import INPUTS, check_samples, small_
 from veracity.report.orbit_answer import orbit_answer
 from veracity.report.page import answer_of
 from veracity.report.reading import read
-from veracity.report.rows import explanation_scores
+from veracity.report.rows import Verdict, against_chance, explanation_scores
 from veracity.report.section import definition_of, score_words
 from veracity.report.wording import title_of
 from veracity.results import Result
+from veracity.results.rows import Row
 from veracity.results.selection import Numbers, Part, choices, read_part, select
 from veracity.results.series import null_of
 
@@ -58,6 +59,8 @@ SELECTED = 4
 """How many selections of samples of an audit are held at once."""
 PARTS = 16
 """The most parts of a selection."""
+NOT_AHEAD = {Verdict.LEVEL: "not clear of chance", Verdict.BEHIND: "worse than chance"}
+"""What the page says of a row that is not shown to do better than chance."""
 CHANGING = ("cells", "failed", "advice.json")
 """What changes while an audit goes on."""
 
@@ -211,7 +214,13 @@ def orbit_words(folder: Path, stamp: tuple[int, ...]) -> str:
 def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     """What is derived from an audit's cells, while they stay as they are."""
     result = Result(folder)
-    return {**outline(result), "partial": False, "table": result.table(), "failures": result.failures()}
+    table = result.table().assign(chance=[chance_words(row) for row in result.rows])
+    return {**outline(result), "partial": False, "table": table, "failures": result.failures()}
+
+
+def chance_words(row: Row) -> str:
+    """Whether an explainer is not shown to do better than chance, in a few words; "" if it is, or where that is not asked."""
+    return "" if row.control else NOT_AHEAD.get(against_chance(row), "")
 
 
 def outline(result: Result) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.wording import count, joined
 from veracity.engine.store.manifest import Kind
-from veracity.report.wording import title_of
+from veracity.report.wording import ARROWS, title_of
 from veracity.results import Result, compared, differences_in_making
+from veracity.results.series import Series, null_of
 from veracity.statistics.differences import CONSTANT, NONE_SEEN
 from veracity.statistics.resampling import REPLICATES
 from veracity.studies.result import load
@@ -69,16 +70,25 @@ def audits(first: Result, second: Result) -> dict[str, Any]:
     whole = max(first.confidence, second.confidence)
     level = 1.0 - (1.0 - whole) / max(1, sum(score in first.manifest["scores"] for _, _, score in shown))
     changed = changed_explainers(first, second)
+    table = compared(first, second, level, quiet=True).to_dict("records")
+    found = {(row["model"], row["explainer"], row["score"]): row for row in table}
     rows = [
-        audit_row(row, shown[key].direction, level, why_unranked(first, second, row, level, changed))
-        for row in compared(first, second, level, quiet=True).to_dict("records")
-        if (key := (row["model"], row["explainer"], row["score"])) in shown
+        audit_row(row, one.direction, level, why_unranked(first, second, row, level, changed))
+        | {"random_before": random_value(found, one, "before"), "random_after": random_value(found, other[key], "after")}
+        for key, row in found.items()
+        if (one := shown.get(key)) is not None
     ]
     notes = differences_in_making(first, second)
     notes += (
         [f"These explainers have other settings now, so that more than the model may have changed: {joined(changed)}."] if changed else []
     )
     return {"answer": audit_answer(rows, whole), "numbers": "", "rows": rows, "lists": [], "notes": notes}
+
+
+def random_value(found: Mapping[tuple[str, str, str], Mapping[Any, Any]], one: Series, when: str) -> float:
+    """What random explanations got where this explainer was measured; NaN for the model itself, and without such a control in both runs."""
+    control = found.get((one.model, null_of(one), one.score)) if one.explainer else None
+    return math.nan if control is None else float(control[when])
 
 
 def changed_explainers(first: Result, second: Result) -> list[str]:
@@ -105,7 +115,13 @@ def audit_row(row: Mapping[Any, Any], direction: Direction, level: float, why: s
     """A row of a comparison, with its verdict or the reason why it has none."""
     kept = {name: row[name] for name in ("model", "explainer", "before", "after", "difference", "low", "high", "paired")}
     said = "" if why else verdict(row["low"], row["high"], direction)
-    return {**kept, "score": title_of(row["score"]), "verdict": said, "why": why, "level": level}
+    return {
+        **kept,
+        "score": " ".join(filter(None, (title_of(row["score"]), ARROWS.get(direction.value)))),
+        "verdict": said,
+        "why": why,
+        "level": level,
+    }
 
 
 def verdict(low: float, high: float, direction: Direction) -> str:

@@ -52,6 +52,8 @@ from veracity.report.interactive.cases import Shown, series_of
 from veracity.results import Result
 from veracity.results.series import dense, derive, gather
 
+ROUNDING = 1e-5
+"""Values that differ by less than this share of them are equal: they may differ by the batch they were measured in."""
 HELD = 8
 """How many inputs are held ready for a model at once."""
 TOP = 5
@@ -210,7 +212,8 @@ class OwnInputs:
         known = audited[np.isfinite(audited)]
         if not math.isfinite(value):
             return {"value": None, "of": len(known), "lower": 0, "same": 0}
-        return {"value": value, "of": len(known), "lower": int((known < value).sum()), "same": int((known == value).sum())}
+        same = np.isclose(known, value, rtol=ROUNDING, atol=0.0)
+        return {"value": value, "of": len(known), "lower": int((known[~same] < value).sum()), "same": int(same.sum())}
 
     def _ready(self, given: Given, name: str) -> Ready:
         """An input that the model was shown, and the plan of what is measured of it."""

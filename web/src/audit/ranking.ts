@@ -57,7 +57,7 @@ export class Ranking {
     const button = el("button", { type: "button", class: "plain", "data-key": row.explainer, "aria-pressed": String(chosen), onclick: choose }, ...breakable(nameOf(row.explainer)));
     const source = meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {};
     const plot = el("td", { class: "dots", onclick: choose }, dots(every.filter((one) => one.explainer === row.explainer), x, meta.models));
-    const more = beside.map(({ key }) => cell(source[key], key === "random_control" && !row.control ? meta.nulls[row.explainer] : undefined));
+    const more = beside.map(({ key }) => (key === "random_control" && !row.control ? cell(source[key], meta.nulls[row.explainer], String(source.chance ?? "")) : cell(source[key])));
     const said = row.state === "done" ? "" : " quiet";
     return el(
       "tr",
@@ -138,10 +138,11 @@ function dots(rows: Row[], x: Scale, models: string[]): SVGSVGElement {
   return node;
 }
 
-/** A number, and whose it is where that is not the row's own explainer. */
-function cell(value: Cell | undefined, whose = ""): HTMLElement {
+/** A number, whose it is where that is not the row's own explainer, and what it says of the row. */
+function cell(value: Cell | undefined, whose = "", said = ""): HTMLElement {
   const of = typeof value === "number" && whose !== "" ? el("small", { class: "quiet" }, nameOf(whose)) : null;
-  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–", of === null ? null : " ", of);
+  const word = said === "" ? null : el("small", { class: "chance" }, said);
+  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–", of === null ? null : " ", of, word === null ? null : " ", word);
 }
 
 function counted(row: Row): string {
@@ -188,7 +189,7 @@ export class Matrix {
       const control = controls.has(name) ? el("small", { class: "quiet" }, "control") : null;
       return el("tr", { "data-explainer": name }, el("th", { scope: "row" }, ...breakable(nameOf(name)), control), ...cells);
     });
-    this.grid = [["explainer", ...meta.scores.map(({ name }) => name)], ...names.map((name) => [name, ...meta.scores.map((score) => own.get(score.name)?.find(({ explainer }) => explainer === name)?.value ?? null)])];
+    this.grid = [["explainer", ...meta.scores.map(({ name }) => name)], ...names.map((name) => [nameOf(name), ...meta.scores.map((score) => own.get(score.name)?.find(({ explainer }) => explainer === name)?.value ?? null)])];
     refill(this.table, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...heads)), el("tbody", {}, ...body));
   }
 }

@@ -8,6 +8,12 @@ import type { Cell, Comparison, RunEntry } from "../types";
 import { list } from "./audit";
 import { sortable, type Column } from "./sortable";
 
+/** What random explanations got, where the run has them: if they fell too, the model may have changed more than the explainer. */
+const RANDOM: Column[] = [
+  { key: "random_before", title: "Random before" },
+  { key: "random_after", title: "Random now" },
+];
+
 /** Whether a row moved, or why that is not said. */
 function said(row: Record<string, Cell>): string {
   return String(row.verdict || row.why || "no change shown");
@@ -33,6 +39,7 @@ function columns(rows: Record<string, Cell>[]): Column[] {
     { key: "difference", title: "Difference" },
     { key: "low", title: `${before}low` },
     { key: "high", title: `${before}high` },
+    ...RANDOM.filter(({ key }) => rows.some((row) => typeof row[key] === "number")),
     ...(levels.size > 1 ? [{ key: "level", title: "Confidence", text: (row: Record<string, Cell>) => (typeof row.level === "number" ? confidence(row.level) : "–"), right: true }] : []),
   ];
 }

@@ -21,7 +21,8 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): SVGSVGE
   if (score.low === null || score.high === null) x.nice(4);
   const step = Math.max(1, models.length) * LINE + 8;
   const bottom = explainers.length * step + 4;
-  const height = bottom + 44;
+  const several = models.length > 1;
+  const height = bottom + 44 + (several ? LINE + PAD : 0);
   const drawing = svg("svg", { viewBox: `0 -20 ${WIDTH} ${height}`, class: "forest", role: "img", "aria-label": `${score.title}: values with intervals` });
   drawing.append(svg("text", { x: 0, y: -8, class: "strong" }, `${score.title}${score.direction ? `, ${score.direction} is better` : ""}`));
   const named = x.tickFormat(4);
@@ -38,7 +39,17 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): SVGSVGE
     drawing.append(name);
     for (const row of own) drawing.append(...marks(row, x, x(x.domain()[0]), middle + (models.indexOf(row.model) - (models.length - 1) / 2) * LINE, models.indexOf(row.model)));
   });
+  if (several) drawing.append(...legend(models, bottom + 14 + LINE + PAD));
   return drawing;
+}
+
+/** Which colour is which model's, side by side. */
+function legend(models: string[], y: number): SVGElement[] {
+  const step = (WIDTH - 2 * PAD) / models.length;
+  return models.flatMap((model, i) => {
+    const dot = svg("circle", { cx: PAD + i * step, cy: y - 4, r: 4, fill: modelColour(i) });
+    return [dot, svg("text", { x: 2 * PAD + i * step, y }, short(model))];
+  });
 }
 
 /** A row's interval, open to the edge of the axis where its low end is not known; an arrow where the value is only a bound. */
