@@ -178,6 +178,12 @@ def test_a_word_with_a_check_that_samples_will_not_tell_is_none_that_they_would_
     first = open_[0]["answers"][1]["checks"]
     first.append({**first[0], "more": None})
     assert "They would be about enough for 1 open word: raise the budget" in page.text(record(*open_, samples=32))
+    first[1:] = [{**first[0], "more": None, "word": word} for word in ("holds", "falls short")]  # these contradict each other
+    assert "They would be about enough for 1 open word: raise the budget" in page.text(record(*open_, samples=32))
+    open_[1]["answers"][1]["hint"] = "scores may contradict"
+    assert "for 1 open word (its scores may then contradict each other): raise the budget" in page.text(record(*open_, samples=32))
+    first[1:] = []
+    assert "for 2 open words (the scores of 1 of them may then contradict each other)" in page.text(record(*open_, samples=32))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from veracity.report.figures.tables import overview_data
 from veracity.report.html import draw
 from veracity.report.page import failing, leaders
 from veracity.report.reading import comparable
-from veracity.report.rows import Verdict, against_chance
+from veracity.report.rows import Verdict, against_chance, chance_words
 from veracity.results import Result, Row
 from veracity.results.words import Assumed, assumptions
 from veracity.scores.assumptions import ModelRobustness
@@ -149,6 +149,24 @@ def test_components_that_nobody_knows_are_named(tmp_path: Path) -> None:
 )
 def test_the_verdict_against_chance_is_the_intervals(changes: dict[str, Any], expected: Verdict) -> None:
     assert against_chance(row("a", **{"value": 0.5, **changes})) is expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"random_control": 0.47}, "no better than chance"),
+        ({"random_control": 0.9}, "worse than chance"),
+        ({"direction": "lower"}, "worse than chance"),
+        ({"random_control": 0.9, "control": True}, ""),
+        ({"random_control": 0.9, "explainer": ""}, ""),
+        ({"random_control": 0.9, "value": math.nan, "state": "pending"}, ""),
+        ({"random_control": math.nan}, ""),
+    ],
+)
+def test_chance_in_two_or_three_words(changes: dict[str, Any], words: str) -> None:
+    changes = {"explainer": "a", "value": 0.5, **changes}
+    assert chance_words(row(changes.pop("explainer"), **changes)) == words
 
 
 def test_chance_in_sentences() -> None:

@@ -43,7 +43,7 @@ export function help(level: number): void {
   const dialog = el(
     "dialog",
     { class: "help", "aria-label": "Help", onclose: () => dialog.remove() },
-    el("h2", {}, "Keys"),
+    el("h2", { tabindex: -1, autofocus: true }, "Keys"), // the first button stands at the end, and would be scrolled to
     el("dl", { class: "keys" }, ...KEYS.flatMap(([key, said]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, said)])),
     el("h2", {}, "Pointer"),
     listed(POINTER),
@@ -53,7 +53,6 @@ export function help(level: number): void {
   );
   document.body.append(dialog);
   dialog.showModal();
-  dialog.scrollTop = 0; // the focus is on the button at its end
 }
 
 function listed(lines: [string, string][]): HTMLElement {

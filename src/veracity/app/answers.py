@@ -29,6 +29,7 @@ from veracity.app.home import answer_in, facts, plain_text
 from veracity.app.links import key_of, report_path, with_links
 from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
 from veracity.core.errors import InputError, SpecError, StoreError, unknown
+from veracity.core.wording import number
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.study import FINDINGS
@@ -38,8 +39,8 @@ from veracity.report.interactive.packed import encoded
 from veracity.report.interactive.thumbnails import INPUTS, check_samples, small_drawings
 from veracity.report.orbit_answer import orbit_answer
 from veracity.report.page import answer_of
-from veracity.report.reading import read
-from veracity.report.rows import Verdict, against_chance, explanation_scores
+from veracity.report.reading import comparable, read
+from veracity.report.rows import chance_words, explanation_scores
 from veracity.report.section import definition_of, score_words
 from veracity.report.wording import title_of
 from veracity.results import Result
@@ -59,8 +60,6 @@ SELECTED = 4
 """How many selections of samples of an audit are held at once."""
 PARTS = 16
 """The most parts of a selection."""
-NOT_AHEAD = {Verdict.LEVEL: "not clear of chance", Verdict.BEHIND: "worse than chance"}
-"""What the page says of a row that is not shown to do better than chance."""
 CHANGING = ("cells", "failed", "advice.json")
 """What changes while an audit goes on."""
 
@@ -214,13 +213,16 @@ def orbit_words(folder: Path, stamp: tuple[int, ...]) -> str:
 def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     """What is derived from an audit's cells, while they stay as they are."""
     result = Result(folder)
-    table = result.table().assign(chance=[chance_words(row) for row in result.rows])
+    table = result.table().assign(chance=[beside_chance(result, row) for row in result.rows])
     return {**outline(result), "partial": False, "table": table, "failures": result.failures()}
 
 
-def chance_words(row: Row) -> str:
-    """Whether an explainer is not shown to do better than chance, in a few words; "" if it is, or where that is not asked."""
-    return "" if row.control else NOT_AHEAD.get(against_chance(row), "")
+def beside_chance(result: Result, row: Row) -> str:
+    """Whether a row is not shown to do better than chance, in words, with chance where it is not what its random control got."""
+    compared = comparable(row, result.known_score(row.score))
+    said = chance_words(compared)
+    known = said and math.isfinite(compared.random_control) and compared.chance != compared.random_control
+    return f"{said} ({number(compared.chance)})" if known else said
 
 
 def outline(result: Result) -> dict[str, Any]:

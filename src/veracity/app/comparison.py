@@ -70,14 +70,14 @@ def audits(first: Result, second: Result) -> dict[str, Any]:
     whole = max(first.confidence, second.confidence)
     level = 1.0 - (1.0 - whole) / max(1, sum(score in first.manifest["scores"] for _, _, score in shown))
     changed = changed_explainers(first, second)
-    table = compared(first, second, level, quiet=True).to_dict("records")
-    found = {(row["model"], row["explainer"], row["score"]): row for row in table}
-    rows = [
-        audit_row(row, one.direction, level, why_unranked(first, second, row, level, changed))
-        | {"random_before": random_value(found, one, "before"), "random_after": random_value(found, other[key], "after")}
-        for key, row in found.items()
-        if (one := shown.get(key)) is not None
-    ]
+    found = {(row["model"], row["explainer"], row["score"]): row for row in compared(first, second, level, quiet=True).to_dict("records")}
+    rows = []
+    for key, one in shown.items():
+        if (row := found.get(key)) is not None:
+            random = random_control(first, one, other[key])
+            control = found.get((one.model, random, one.score), {})
+            values = {f"random_{when}": control.get(when, math.nan) for when in ("before", "after")}
+            rows.append({**audit_row(row, one.direction, level, why_unranked(first, second, row, level, changed)), **values})
     notes = differences_in_making(first, second)
     notes += (
         [f"These explainers have other settings now, so that more than the model may have changed: {joined(changed)}."] if changed else []
@@ -85,10 +85,10 @@ def audits(first: Result, second: Result) -> dict[str, Any]:
     return {"answer": audit_answer(rows, whole), "numbers": "", "rows": rows, "lists": [], "notes": notes}
 
 
-def random_value(found: Mapping[tuple[str, str, str], Mapping[Any, Any]], one: Series, when: str) -> float:
-    """What random explanations got where this explainer was measured; NaN for the model itself, and without such a control in both runs."""
-    control = found.get((one.model, null_of(one), one.score)) if one.explainer else None
-    return math.nan if control is None else float(control[when])
+def random_control(first: Result, before: Series, after: Series) -> str:
+    """The random control of a row in both runs; "" if there is none, if they differ, or if its values are on another scale."""
+    alike = before.explainer and null_of(before) == null_of(after) and not first.in_map_units(before.score)
+    return null_of(before) if alike and "random_control" in first.known_score(before.score).beside else ""
 
 
 def changed_explainers(first: Result, second: Result) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from veracity.app.forms import Form, Given, form_of
@@ -53,7 +54,7 @@ from veracity.results import Result
 from veracity.results.series import dense, derive, gather
 
 ROUNDING = 1e-5
-"""Values that differ by less than this share of them are equal: they may differ by the batch they were measured in."""
+"""Values closer than this, relative to their size, count as equal: the batch they are measured in changes the last digits."""
 HELD = 8
 """How many inputs are held ready for a model at once."""
 TOP = 5
@@ -212,8 +213,7 @@ class OwnInputs:
         known = audited[np.isfinite(audited)]
         if not math.isfinite(value):
             return {"value": None, "of": len(known), "lower": 0, "same": 0}
-        same = np.isclose(known, value, rtol=ROUNDING, atol=0.0)
-        return {"value": value, "of": len(known), "lower": int((known[~same] < value).sum()), "same": int(same.sum())}
+        return {"value": value, "of": len(known), **placed(known, value)}
 
     def _ready(self, given: Given, name: str) -> Ready:
         """An input that the model was shown, and the plan of what is measured of it."""
@@ -310,3 +310,14 @@ def why_not(score: Score, request: Request) -> str:
     if isinstance(request.space, (TrainingSpace, Refits)):
         return "it takes models that are trained again"
     return ""
+
+
+def placed(known: NDArray[np.float64], value: float) -> dict[str, int]:
+    """How many of the values that are known are lower than one, and how many are the same but for rounding.
+
+    >>> placed(np.array([0.5, 1.0, 1.0 + 1e-7]), 1.0), placed(np.array([1e-9, 0.5]), 0.0)
+    ({'lower': 1, 'same': 2}, {'lower': 0, 'same': 1})
+    """
+    largest = float(np.abs(known).max(initial=0.0))
+    same = np.isclose(known, value, rtol=ROUNDING, atol=np.finfo(np.float32).eps * largest)
+    return {"lower": int((known[~same] < value).sum()), "same": int(same.sum())}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.cards.checks import SEARCH, TRAINING, Check, Evidence
-from veracity.cards.decide import FAR, FEWEST, Standing, Word, combine, level_for, what_would_tell
+from veracity.cards.decide import FAR, FEWEST, MAY_CONTRADICT, Standing, Word, combine, contradictory, level_for, what_would_tell
 from veracity.cards.dominate import MARGIN, USES, Dominance, Gains, fit_for
 from veracity.cards.questions import QUESTIONS, Question, evidence_for
 from veracity.cards.reading import Reading
@@ -323,11 +323,6 @@ def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing
     )
 
 
-def contradictory(standings: Sequence[Standing]) -> bool:
-    """Whether one check holds and another falls short."""
-    return {one.word for one in standings} >= {Word.HOLDS, Word.SHORT}
-
-
 def leans_apart(standings: Sequence[tuple[Check, str, Standing]]) -> bool:
     """Whether one check holds, and an open one lies below its line: with more samples the two may contradict each other."""
     below = any(one.word is Word.UNTOLD and one.value < check.line for check, _, one in standings)
@@ -340,10 +335,10 @@ def hint(standings: Sequence[Standing], leaning: bool = False) -> str:
     >>> hint([Standing(word=Word.UNTOLD, value=0.2, low=0.0, high=0.4, more=90)]), hint([Standing(word=Word.UNTOLD)])
     ('90 more samples', 'not measured')
     """
-    if contradictory(standings):
+    if contradictory(one.word for one in standings):
         return "scores contradict"
     if needed := what_would_tell(standings):
-        return "scores may contradict" if leaning else needed
+        return MAY_CONTRADICT if leaning else needed
     if any(one.shared and math.isfinite(one.low) for one in standings if one.word is Word.UNTOLD):
         return "copies of the model differ"
     measured = any(math.isfinite(one.low) and one.more is None for one in standings if one.word is Word.UNTOLD)
@@ -357,7 +352,7 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], witne
     Of a word that one check decides, that check alone is said. Of `witnesses` of the same thing, those that hold are named too.
     """
     telling = [item for item in standings if item[2].word is word]
-    if word is Word.UNTOLD and contradictory([one for _, _, one in standings]):
+    if word is Word.UNTOLD and contradictory(one.word for _, _, one in standings):
         good, bad = ([phrase(*item) for item in standings if item[2].word is one] for one in (Word.HOLDS, Word.SHORT))
         return f"The scores contradict each other, which more samples will not settle: {'; '.join(good)}; but {'; '.join(bad)}."
     reasons = {one.why for _, _, one in telling}

@@ -27,6 +27,8 @@ from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.intervals import Array, Interval, check_confidence, mean_interval, unseen_share
 from veracity.statistics.units import Codes, independent
 
+MAY_CONTRADICT = "scores may contradict"
+"""What an open answer waits for if one of its scores holds and an open one lies below its line."""
 FEWEST = 8
 """Samples with a value, and units of such samples, below which a check says nothing."""
 LEAST_ROOM = 0.02
@@ -205,8 +207,16 @@ def combine(words: Collection[Word], witnesses: bool = False) -> Word:
     return Word.HOLDS if asked == {Word.HOLDS} else Word.UNTOLD
 
 
+def contradictory(words: Iterable[str]) -> bool:
+    """Whether one check of a question holds and another falls short."""
+    return set(words) >= {Word.HOLDS, Word.SHORT}
+
+
 def most_needed(needs: Iterable[int | None]) -> int | None:
-    """How many more samples would settle every open check of a question, from what each needs; None if that is not known of one of them."""
+    """How many more samples would settle every open check of a question, from what each needs.
+
+    None if that is not known of one of them, or if none is open.
+    """
     every = list(needs)
     known = [more for more in every if more is not None]
     return max(known) if known and len(known) == len(every) else None

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from veracity.cards.decide import most_needed
+from veracity.cards.decide import MAY_CONTRADICT, contradictory, most_needed
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord, MetaRecord, OrderRecord, TruthRecord
 from veracity.cards.remedies import advice_sentences
@@ -417,16 +417,20 @@ def unused(card: CardRecord) -> str:
     left = card.available - card.samples
     waiting = [one for one in card.explainers if not one.control and one.stopped is None]  # a race says itself why it stopped others
     open_ = [answer for one in waiting for answer in one.answers if answer.word == "cannot tell yet"]
-    needs = (most_needed(check.more for check in answer.checks if check.word == answer.word) for answer in open_)
-    needed = [most for most in needs if most is not None]
+    agreeing = [answer for answer in open_ if not contradictory(check.word for check in answer.checks)]
+    needs = [(answer, most_needed(check.more for check in answer.checks if check.word == answer.word)) for answer in agreeing]
+    needed = [most for _, most in needs if most is not None]
     told = sum(most <= left for most in needed)
+    leaning = sum(answer.hint == MAY_CONTRADICT for answer, most in needs if most is not None and most <= left)
     if not left or not needed:
         return ""
     said = f"{left:,} samples of the data were not used. "
     more = f"{of(len(needed) - told, 'open word')} would need more than that" if told < len(needed) else ""
     if not told:
         return f"{said}{more[0].upper()}{more[1:]}."
-    what = f"They would be about enough for {of(told, 'open word')}{f', and {more}' if more else ''}"
+    whose = "its scores" if told == 1 else f"the scores of {leaning} of them"
+    doubt = f" ({whose} may then contradict each other)" if leaning else ""
+    what = f"They would be about enough for {of(told, 'open word')}{doubt}{f', and {more}' if more else ''}"
     return f"{said}{what}: raise the budget, name fewer explainers, or set the number of samples."
 
 

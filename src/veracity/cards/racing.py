@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.cards.checks import SEARCH, TRAINING
-from veracity.cards.collect import Judged, Told, contradictory, judge, keyed_gains, rivals
-from veracity.cards.decide import FEWEST, Word, level_for
+from veracity.cards.collect import Judged, Told, judge, keyed_gains, rivals
+from veracity.cards.decide import FEWEST, Word, contradictory, level_for
 from veracity.cards.dominate import MARGIN, Gains
 from veracity.cards.outlook import HOPE, chance_of_word, memberships
 from veracity.cards.questions import QUESTIONS
@@ -324,7 +324,7 @@ def hopes(one: Judged, level: float, later: float, seen: float) -> Iterator[tupl
     """
     for question, word in one.words.items():
         standings = one.standings[question]
-        if word is Word.UNTOLD and not contradictory(list(standings.values())):
+        if word is Word.UNTOLD and not contradictory(one.word for one in standings.values()):
             for (check, _), standing in standings.items():
                 if check.part not in (SEARCH, TRAINING) and standing.n > 0:
                     yield question, chance_of_word(standing, check.line, level=level, later=later, seen=seen)

@@ -14,7 +14,7 @@ import pandas as pd
 from veracity.core.wording import count
 from veracity.engine.store.state import Stage
 from veracity.report.reading import comparable
-from veracity.report.rows import Rank, Verdict, against_chance, badness, explanation_scores, frames_of, pairs_of, ranks
+from veracity.report.rows import Rank, badness, chance_words, explanation_scores, frames_of, pairs_of, ranks
 from veracity.results import Result, Row
 from veracity.results.rows import digits_of
 
@@ -53,9 +53,8 @@ class Entry:
 
     @property
     def chance(self) -> str:
-        """Whether an explainer does no better than an explanation that has nothing to do with the model, in words."""
-        verdict = Verdict.UNKNOWN if self.row.control or not self.row.defined else against_chance(self.row)
-        return {Verdict.LEVEL: "no better than chance", Verdict.BEHIND: "worse than chance"}.get(verdict, "")
+        """Whether it is not shown to do better than chance, in words."""
+        return chance_words(self.row)
 
     @property
     def leads(self) -> bool:

@@ -82,6 +82,12 @@ def against_chance(row: Row) -> Verdict:
     return Verdict.AHEAD if better else Verdict.BEHIND if worse else Verdict.LEVEL
 
 
+def chance_words(row: Row) -> str:
+    """Whether an explainer is not shown to do better than an explanation that has nothing to do with the model, in words; "" if it is."""
+    verdict = Verdict.UNKNOWN if row.control or not row.explainer or not row.defined else against_chance(row)
+    return {Verdict.LEVEL: "no better than chance", Verdict.BEHIND: "worse than chance"}.get(verdict, "")
+
+
 def judged(rows: Sequence[Row]) -> bool:
     """Whether the mark applies: every row is of a similarity with a mark, whose best value is 1."""
     return all(row.marked and row.direction == "higher" and not row.value > 1 + 1e-6 for row in rows)

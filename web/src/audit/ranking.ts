@@ -19,7 +19,7 @@ const BESIDE = [
   { key: "self_agreement", title: "Self-agreement" },
   { key: "random_control", title: "Random control" },
 ];
-const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control", "control", "state"];
+const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control", "chance", "control", "state"];
 
 /** Explainers by one score, best first, with intervals, controls and self-agreement. */
 export class Ranking {
@@ -57,14 +57,15 @@ export class Ranking {
     const button = el("button", { type: "button", class: "plain", "data-key": row.explainer, "aria-pressed": String(chosen), onclick: choose }, ...breakable(nameOf(row.explainer)));
     const source = meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {};
     const plot = el("td", { class: "dots", onclick: choose }, dots(every.filter((one) => one.explainer === row.explainer), x, meta.models));
-    const more = beside.map(({ key }) => (key === "random_control" && !row.control ? cell(source[key], meta.nulls[row.explainer], String(source.chance ?? "")) : cell(source[key])));
+    const more = beside.map(({ key }) => cell(source[key], key === "random_control" && !row.control ? meta.nulls[row.explainer] : undefined));
+    const chance = source.chance ? el("small", { class: "chance" }, String(source.chance)) : null;
     const said = row.state === "done" ? "" : " quiet";
     return el(
       "tr",
       { "data-explainer": row.explainer, "data-chosen": chosen, "data-state": row.state },
       el("th", { scope: "row" }, button, row.control ? el("small", { class: "quiet" }, "control") : null),
       plot,
-      el("td", { class: `n number${said}`, "data-state": row.state, title: [row.said, row.failed].filter(Boolean).join(": ") }, forestText(row)),
+      el("td", { class: `n number${said}`, "data-state": row.state, title: [row.said, row.failed].filter(Boolean).join(": ") }, forestText(row), chance),
       selected,
       ...more,
       el("td", { class: "n" }, counted(row)),
@@ -138,11 +139,10 @@ function dots(rows: Row[], x: Scale, models: string[]): SVGSVGElement {
   return node;
 }
 
-/** A number, whose it is where that is not the row's own explainer, and what it says of the row. */
-function cell(value: Cell | undefined, whose = "", said = ""): HTMLElement {
+/** A number, and whose it is where that is not the row's own explainer. */
+function cell(value: Cell | undefined, whose = ""): HTMLElement {
   const of = typeof value === "number" && whose !== "" ? el("small", { class: "quiet" }, nameOf(whose)) : null;
-  const word = said === "" ? null : el("small", { class: "chance" }, said);
-  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–", of === null ? null : " ", of, word === null ? null : " ", word);
+  return el("td", { class: "n" }, typeof value === "number" ? number(value) : "–", of === null ? null : " ", of);
 }
 
 function counted(row: Row): string {
@@ -189,7 +189,7 @@ export class Matrix {
       const control = controls.has(name) ? el("small", { class: "quiet" }, "control") : null;
       return el("tr", { "data-explainer": name }, el("th", { scope: "row" }, ...breakable(nameOf(name)), control), ...cells);
     });
-    this.grid = [["explainer", ...meta.scores.map(({ name }) => name)], ...names.map((name) => [nameOf(name), ...meta.scores.map((score) => own.get(score.name)?.find(({ explainer }) => explainer === name)?.value ?? null)])];
+    this.grid = [["explainer", ...meta.scores.map(({ name }) => name)], ...names.map((name) => [name, ...meta.scores.map((score) => own.get(score.name)?.find(({ explainer }) => explainer === name)?.value ?? null)])];
     refill(this.table, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...heads)), el("tbody", {}, ...body));
   }
 }

@@ -8,7 +8,7 @@ import type { Cell, Comparison, RunEntry } from "../types";
 import { list } from "./audit";
 import { sortable, type Column } from "./sortable";
 
-/** What random explanations got, where the run has them: if they fell too, the model may have changed more than the explainer. */
+/** What random explanations got, where both runs have them. */
 const RANDOM: Column[] = [
   { key: "random_before", title: "Random before" },
   { key: "random_after", title: "Random now" },
@@ -127,13 +127,19 @@ export class ComparePage implements Page {
     const rows = [...found.rows].sort((a, b) => rank(a) - rank(b));
     const table = sortable(columns(rows), rows, "compare-table");
     const lists = found.lists.flatMap(({ title, lines }) => list(title, lines));
-    this.body.replaceChildren(...lists, el("h2", {}, "All rows"), el("p", { class: "quiet", "data-testid": "compare-numbers" }, [`Now: ${found.after.path}. Before: ${found.before.path}.`, found.numbers, paired(found)].filter(Boolean).join(" ")), table.node, ...list("Notes", found.notes));
+    this.body.replaceChildren(...lists, el("h2", {}, "All rows"), el("p", { class: "quiet", "data-testid": "compare-numbers" }, [`Now: ${found.after.path}. Before: ${found.before.path}.`, found.numbers, paired(found), random(found)].filter(Boolean).join(" ")), table.node, ...list("Notes", found.notes));
   }
 
   private swap(): void {
     const { other } = this.store.state;
     if (other !== null) this.store.set({ ...START, theme: this.store.state.theme, run: other, page: "compare", other: this.run });
   }
+}
+
+/** How to read what random explanations got. */
+function random({ rows }: Comparison): string {
+  const known = rows.some((row) => RANDOM.some(({ key }) => typeof row[key] === "number"));
+  return known ? "Random: what random explanations got. Where that moved as well, the change is not the explainer’s alone." : "";
 }
 
 /** Whether differences are of the same samples. */

@@ -11,6 +11,8 @@ const NAMES = 170;
 const NUMBERS = 214;
 const LINE = 15;
 const PAD = 8;
+/** How many models stand side by side in the legend. */
+const ABREAST = 3;
 
 /** One score: a line for every explainer, on it a dot with its interval for every model; controls are hollow. */
 export function forest(score: ScoreInfo, rows: Row[], models: string[]): SVGSVGElement {
@@ -22,7 +24,7 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): SVGSVGE
   const step = Math.max(1, models.length) * LINE + 8;
   const bottom = explainers.length * step + 4;
   const several = models.length > 1;
-  const height = bottom + 44 + (several ? LINE + PAD : 0);
+  const height = bottom + 44 + (several ? Math.ceil(models.length / ABREAST) * LINE + PAD : 0);
   const drawing = svg("svg", { viewBox: `0 -20 ${WIDTH} ${height}`, class: "forest", role: "img", "aria-label": `${score.title}: values with intervals` });
   drawing.append(svg("text", { x: 0, y: -8, class: "strong" }, `${score.title}${score.direction ? `, ${score.direction} is better` : ""}`));
   const named = x.tickFormat(4);
@@ -43,12 +45,14 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): SVGSVGE
   return drawing;
 }
 
-/** Which colour is which model's, side by side. */
-function legend(models: string[], y: number): SVGElement[] {
-  const step = (WIDTH - 2 * PAD) / models.length;
+/** Which colour and dash is which model's, a few side by side. */
+function legend(models: string[], top: number): SVGElement[] {
   return models.flatMap((model, i) => {
-    const dot = svg("circle", { cx: PAD + i * step, cy: y - 4, r: 4, fill: modelColour(i) });
-    return [dot, svg("text", { x: 2 * PAD + i * step, y }, short(model))];
+    const [x, y, colour] = [(i % ABREAST) * (WIDTH / ABREAST), top + Math.floor(i / ABREAST) * LINE, modelColour(i)];
+    const line = svg("line", { x1: x, x2: x + 18, y1: y - 4, y2: y - 4, stroke: colour, "stroke-width": 1.6, "stroke-dasharray": dashOf(colour) });
+    const name = svg("text", { x: x + 24, y }, short(model));
+    name.append(svg("title", {}, model));
+    return [line, svg("circle", { cx: x + 9, cy: y - 4, r: 4, fill: colour }), name];
   });
 }
 
