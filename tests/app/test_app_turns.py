@@ -51,7 +51,9 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_client_with_many_requests_waits_behind_one_with_one() -> None:
+def test_a_client_with_many_requests_waits_behind_one_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "REST", 0.0)
+
     async def work() -> list[tuple[str, int]]:
         server = Server()
         await server.ask(*(request("flood", number) for number in range(32)))
@@ -123,7 +125,9 @@ def test_an_answer_that_takes_long_leaves_its_client_another_turn(monkeypatch: p
     run(work)
 
 
-def test_answers_of_models_take_turns_one_at_a_time_and_hold_up_nothing_else() -> None:
+def test_answers_of_models_take_turns_one_at_a_time_and_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "REST", 0.0)
+
     async def work() -> list[tuple[str, int]]:
         server = Server()
         server.turns = Turns(Turns(server.app, models=True))
@@ -136,3 +140,50 @@ def test_answers_of_models_take_turns_one_at_a_time_and_hold_up_nothing_else() -
         return server.began
 
     assert len(run(work)) == 10
+
+
+@pytest.mark.parametrize("asks", ["nobody else", "another page", "a socket"])
+def test_a_client_with_requests_waiting_rests_after_each_answer_while_others_ask(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LONGEST_REST", 0.05)
+    monkeypatch.setattr(turns, "REST", 1e6)
+
+    async def work() -> int:
+        server = Server()
+        if asks == "another page":
+            await server.ask(request("calm"))
+            await server.answer()
+        if asks == "a socket":
+            await server.ask({"type": "websocket", "path": "/api/runs/one/live", "headers": [], "client": ("10.0.0.1", 2), "number": 0})
+            await server.answer()
+            server.turns.hear("socket of 10.0.0.1:2")
+        server.began.clear()
+        await server.ask(*(request("flood", number) for number in range(3)))
+        await server.answer()
+        found = len(server.began)
+        await server.answer(2)
+        await asyncio.sleep(0.2)
+        assert len(server.began) == 3, "a rest ends"
+        assert (server.turns.under_way, server.turns.waiting, server.turns.last, server.turns.rests) == ({}, {}, {}, {})
+        return found
+
+    assert run(work) == (2 if asks == "nobody else" else 1)
+
+
+def test_the_messages_of_a_socket_count_as_asking_and_old_ones_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LATELY", 0.02)
+
+    async def work() -> None:
+        server = Server()
+
+        async def receive() -> Message:
+            return {"type": "websocket.receive", "text": ""}
+
+        await server.turns.hearing({"client": ("10.0.0.1", 2)}, receive)()
+        assert server.turns.others("flood")
+        assert not server.turns.others("socket of 10.0.0.1:2")
+        await asyncio.sleep(0.05)
+        assert not server.turns.others("flood")
+        server.turns.hear("flood")
+        assert list(server.turns.heard) == ["flood"]
+
+    run(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,9 +15,15 @@ EACH = 2
 """How many of one client, the second one only if the first takes long, so that a flood of short ones leaves a core to others."""
 LONG = 0.5
 """Seconds after which an answer takes long."""
+REST = 3.0
+"""A client with more requests waiting rests this many times as long as its last answer took, if others are asking too."""
+LONGEST_REST = 0.1
+"""Seconds of the longest such rest."""
+LATELY = 1.0
+"""Seconds for which a client counts as asking."""
 WAITS = "/small/inputs"
 """How a path ends whose answer waits for the thread of the models. These take turns of their own, one at a time."""
-LONGEST = 64
+LONGEST_NAME = 64
 """The longest name of a client, in characters."""
 
 
@@ -25,7 +31,8 @@ class Turns:
     """Lets requests for answers through, one client after the other.
 
     A client is what a page calls itself in the header X-Client, or else an address. What is no GET request of an answer passes. Answers
-    of `models` and all others take turns apart from each other.
+    of `models` and all others take turns apart from each other. All answers share one interpreter, also those over sockets. So a client
+    that keeps requests waiting has at most a quarter of the time while others ask (1 part of an answer, `REST` parts of rest).
     """
 
     def __init__(self, app: ASGIApp, models: bool = False) -> None:
@@ -36,14 +43,22 @@ class Turns:
         self.waiting: dict[str, deque[asyncio.Future[float]]] = {}
         self.last: dict[str, float] = {}
         """When those clients had their last turn who have or want another one."""
+        self.rests: dict[str, float] = {}
+        """Until when clients rest."""
+        self.heard: OrderedDict[str, float] = OrderedDict()
+        """When each client last asked for something, the latest last; those of more than `LATELY` ago are forgotten."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer when it is the client's turn; the turn ends with the first byte, so that nobody waits for a slow reader."""
+        if scope["type"] == "websocket":
+            await self.app(scope, self.hearing(scope, receive), send)
+            return
         asks = scope["type"] == "http" and scope["method"] == "GET" and scope["path"].startswith("/api")
         if not asks or scope["path"].endswith(WAITS) is not self.models:
             await self.app(scope, receive, send)
             return
         client, answering = client_of(scope), True
+        self.hear(client)
         began = await self.turn(client)
 
         def end() -> None:
@@ -60,6 +75,30 @@ class Turns:
             await self.app(scope, receive, sending)
         finally:
             end()
+
+    def hearing(self, scope: Scope, receive: Receive) -> Receive:
+        """The messages of a socket, each of which counts as a question of its client."""
+        client = "socket of {}:{}".format(*(scope.get("client") or ("", 0)))
+
+        async def receiving() -> Message:
+            message = await receive()
+            self.hear(client)
+            return message
+
+        return receiving
+
+    def hear(self, client: str) -> None:
+        """Note that a client asks now."""
+        now = time.monotonic()
+        self.heard[client] = now
+        self.heard.move_to_end(client)
+        while next(iter(self.heard.values())) < now - LATELY:
+            self.heard.popitem(last=False)
+
+    def others(self, client: str) -> bool:
+        """Whether anybody else has asked lately."""
+        since = time.monotonic() - LATELY
+        return any(one != client and at >= since for one, at in self.heard.items())
 
     async def turn(self, client: str) -> float:
         """Wait until it is the client's turn, and say when it began."""
@@ -78,18 +117,30 @@ class Turns:
         self.under_way[client].remove(began)
         if not self.under_way[client]:
             del self.under_way[client]
+        if client in self.waiting and self.others(client):
+            now = time.monotonic()
+            rest = min(REST * (now - began), LONGEST_REST)
+            self.rests[client] = now + rest
+            asyncio.get_running_loop().call_later(rest, self._wake, client, now + rest)
         self._forget(client)
         self._grant()
+
+    def _wake(self, client: str, until: float) -> None:
+        """End a rest, unless a later one has begun."""
+        if self.rests.get(client) == until:
+            del self.rests[client]
+            self._grant()
 
     def _forget(self, client: str) -> None:
         """Forget a client that has no turn and wants none."""
         if client not in self.under_way and client not in self.waiting:
             self.last.pop(client, None)
+            self.rests.pop(client, None)
 
     def may(self, client: str) -> bool:
         """Whether a client may have a turn now."""
         began = self.under_way.get(client, [])
-        return len(began) < EACH and all(time.monotonic() - one >= LONG for one in began)
+        return client not in self.rests and len(began) < EACH and all(time.monotonic() - one >= LONG for one in began)
 
     def _grant(self) -> None:
         """Give free turns to those whose last turn is the longest ago, and to those first who had none."""
@@ -113,4 +164,4 @@ class Turns:
 def client_of(scope: Scope) -> str:
     """What a client calls itself, or its address."""
     address = scope.get("client") or ("",)
-    return Headers(scope=scope).get("x-client", "")[:LONGEST] or str(address[0])
+    return Headers(scope=scope).get("x-client", "")[:LONGEST_NAME] or str(address[0])
