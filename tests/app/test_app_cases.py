@@ -15,6 +15,7 @@ import pytest
 from app_client import client
 from starlette.testclient import TestClient
 
+from orbit_small import digits_like
 from report_runs import MODELS, digit_pairs, digits_run, faithful_run, stable_run
 from veracity import report
 from veracity.app import answers as application_answers
@@ -89,6 +90,37 @@ def test_every_score_has_words_and_they_are_those_of_the_report(served: TestClie
             assert sentence.removesuffix(" …") in page
         known = assumptions(run, [score], list(run.manifest["models"]))
         assert [one["fails"] for one in found["assumptions"]] == [one.holds < one.n for one in known]
+
+
+@pytest.mark.parametrize("name", ["digits", "faithful"])
+def test_ranks_count_the_explainers_that_are_ahead_by_paired_differences(served: TestClient, folder: Path, name: str) -> None:
+    run, found = Result(folder / name), served.get(f"/api/runs/{name}/ranks").json()
+    directions = {one.score: one.direction.value for one in run.series}
+    assert list(found) == list(run.manifest["models"])
+    pairs = told = 0
+    for model, score in [(name, score) for name in found for score in found[name] if not run.in_map_units(score)]:
+        wanted: dict[str, list[int]] = {}
+        for row in run.differences(score).query("model == @model and not control and low == low").to_dict("records"):
+            pairs += 1
+            for one in ("first", "second"):
+                wanted.setdefault(row[one], [1, 1])[1] += 1
+            if row["differs"]:
+                told += 1
+                first_ahead = (row["low"] > 0) == (directions[score] == "higher")
+                wanted[row["second" if first_ahead else "first"]][0] += 1
+                wanted[row["first" if first_ahead else "second"]][1] -= 1
+        assert found[model][score] == {"ranks": wanted, "why": found[model][score]["why"]}
+        assert (found[model][score]["why"] == "") is bool(wanted)
+    assert 0 < told < pairs, "some explainers can be told apart, and others cannot"
+
+
+def test_a_run_without_explanations_has_no_ranks(served: TestClient, tmp_path: Path) -> None:
+    digits_like(title="Squares").run(tmp_path / "squares", progress=False)
+    found = client(tmp_path).get("/api/runs/squares/ranks")
+    assert (found.status_code, found.json()["error"]) == (
+        404,
+        "The run 'squares' has no scores of explanations: it is one of the kind 'orbits'.",
+    )
 
 
 def test_words_of_a_score_that_is_not_there_are_one_sentence(served: TestClient) -> None:

@@ -48,9 +48,20 @@ WORSE, NO_BETTER = "worse than chance", "no better than chance"
 def ready(page: Page) -> None:
     for board in ("ranking", "matrix", "spread", "samples", "sample"):
         page.wait_for_selector(f'[data-testid="{board}"][data-state="ready"]')
+    page.wait_for_function("() => [...document.querySelectorAll('td.place')].every(one => one.textContent !== '…')")
     page.wait_for_function(
         "() => [...document.querySelectorAll('[data-testid=maps] figure[data-explainer]')].every(one => one.dataset.state === 'ready')"
     )
+
+
+def rank_among(result: Result, model: str, score: str, explainer: str) -> str:
+    """The ranks that paired differences leave to an explainer, if more is better; a control has none."""
+    pairs = result.differences(score).query("model == @model and not control and (first == @explainer or second == @explainer)")
+    if pairs.empty:
+        return "\N{EN DASH}"
+    better = [(row["low"] > 0) == (row["first"] == explainer) for row in pairs.query("differs").to_dict("records")]
+    first, last = 1 + better.count(False), 1 + len(pairs) - better.count(True)
+    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
 def in_address(page: Page, key: str) -> str | None:
@@ -96,7 +107,8 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
             low, high, control = values[["low", "high", "random_control"]]
             word = [] if explainer not in names or low > control else [WORSE if high < control else NO_BETTER]
             assert row.locator(".chance").all_inner_texts() == word
-            assert cells[1:3] == [shown(values["self_agreement"]), shown(control) + null]
+            assert cells[1] == rank_among(result, "two", "equivariance", explainer)
+            assert cells[2:4] == [shown(values["self_agreement"]), shown(control) + null]
         for cell in page.locator('[data-testid="matrix"] tbody td[data-score]').all():
             explainer = cell.locator("xpath=..").get_attribute("data-explainer")
             assert cell.inner_text() == shown(table.loc[("two", explainer, cell.get_attribute("data-score")), "value"])
@@ -139,6 +151,13 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
         saved.value.save_as(tmp_path / "values.csv")
         with open(tmp_path / "values.csv", encoding="utf-8") as handle:
             assert {int(line["sample"]): float(line["value"]) for line in csv.DictReader(handle)} == known.to_dict()
+        with page.expect_download() as saved:
+            page.get_by_test_id("ranking-csv").click()
+        with open(saved.value.path(), encoding="utf-8") as handle:
+            ranked_rows = {line["explainer"]: line for line in csv.DictReader(handle)}
+        for name in names:
+            ends = [ranked_rows[name]["rank_first"], ranked_rows[name]["rank_last"]]
+            assert "\N{EN DASH}".join(dict.fromkeys(ends)) == rank_among(result, "two", "sparseness", name)
         page.route("**/spread.csv*", lambda route: route.abort())
         page.get_by_test_id("spread-csv").click()
         expect(page.get_by_test_id("spread").get_by_text("The table was not saved.")).to_be_visible()

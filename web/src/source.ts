@@ -86,6 +86,7 @@ export const paths = {
   plane: (id: string, model: string, explainer: string, x: string, y: string, picks: Picks) => `${paths.run(id)}/plane?${query({ model, explainer, x, y }, picks)}`,
   selection: (id: string, picks: Picks) => `${paths.run(id)}/selection?${query({}, picks)}`,
   words: (id: string, score: string) => `${paths.run(id)}/words?${query({ score })}`,
+  ranks: (id: string) => `${paths.run(id)}/ranks`,
   selectionValues: (id: string, model: string, score: string, picks: Picks) => `${paths.run(id)}/selection/values?${query({ model, score }, picks)}`,
   selectionCsv: (id: string, model: string, explainer: string, picks: Picks) => `${paths.run(id)}/selection.csv?${query({ model, explainer }, picks)}`,
   thumbnailsOf: (id: string, { model, explainer, kind, samples }: Thumbs) => {

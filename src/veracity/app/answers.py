@@ -34,6 +34,7 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.study import FINDINGS
 from veracity.orbits import OrbitResult
+from veracity.report.board import boards_of
 from veracity.report.interactive import answers, cases, plane, selected
 from veracity.report.interactive.packed import encoded
 from veracity.report.interactive.thumbnails import INPUTS, check_samples, small_drawings
@@ -125,6 +126,13 @@ def chosen_in(run: Run, picks: Sequence[str]) -> Iterator[tuple[Result, Numbers 
         yield found.result, found.select(picks)
 
 
+def scored(run: Run) -> Run:
+    """A run that has scores of explanations; raises if it has none."""
+    if run.kind != "audit":
+        raise SpecError(f"The run '{run.path}' has no scores of explanations: it is one of the kind '{run.kind}'.")
+    return run
+
+
 def study(run: Run, runs: Runs) -> dict[str, Any]:
     """A folder of several runs: its report, or its progress while there is no report; `parts` are those of its runs that are here."""
     kind = "report" if run.report() is not None else "waiting"
@@ -199,6 +207,21 @@ def words_of_score(folder: Path, score: str, stamp: tuple[int, ...]) -> dict[str
         "settings": [plain_text(text) for text in found.settings],
         "answer": answer,
         "assumptions": [{"text": plain_text(text), "fails": fails} for text, fails in found.assumptions],
+    }
+
+
+@lru_cache(maxsize=HELD)
+def ranks_in(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
+    """By model and score, the first and last rank that paired differences leave to each explainer, or why nobody is ranked."""
+    return {
+        board.model: {
+            column.score: {
+                "ranks": {name: [one.rank.first, one.rank.last] for name, one in column.entries.items() if one.rank is not None},
+                "why": column.unranked,
+            }
+            for column in board.columns
+        }
+        for board in boards_of(Result(folder), "")
     }
 
 
@@ -324,10 +347,13 @@ def add_answers(app: FastAPI, workspace: Workspace, token: str) -> None:
 
     @app.get("/api/runs/{name}/words")
     def words(name: Name, score: str) -> Response:
-        found = workspace.run(name)
-        if found.kind != "audit":
-            raise SpecError(f"The run '{found.path}' has no scores of explanations: it is one of the kind '{found.kind}'.")
+        found = scored(workspace.run(name))
         return as_json(words_of_score(found.folder, score, stamp(found.folder, *CHANGING)))
+
+    @app.get("/api/runs/{name}/ranks")
+    def ranks(name: Name) -> Response:
+        found = scored(workspace.run(name))
+        return as_json(ranks_in(found.folder, stamp(found.folder, *CHANGING)))
 
     @app.get("/api/runs/{name}/compare")
     def compare(name: Name, before: str) -> Response:

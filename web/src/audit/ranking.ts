@@ -12,20 +12,20 @@ import { Board, refill } from "./board";
 import { arrow, better, breakable, nameOf, rank, type Choice } from "./chosen";
 import type { Table } from "../save";
 import { selectedText } from "./selection";
-import type { SelectedValue, Selection } from "./types";
+import type { Ranks, SelectedValue, Selection } from "./types";
 
 const LINE = 15;
 const BESIDE = [
   { key: "self_agreement", title: "Self-agreement" },
   { key: "random_control", title: "Random control" },
 ];
-const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control", "chance", "control", "state"];
+const COLUMNS = ["model", "explainer", "score", "value", "low", "high", "rank_first", "rank_last", "n", "undefined", "self_agreement", "random_control", "chance", "control", "state"];
 
 /** Explainers by one score, best first, with intervals, controls and self-agreement. */
 export class Ranking {
   readonly board: Board;
   private readonly table = el("table", { class: "ranking numbers" });
-  private now: { meta: AuditMeta; choice: Choice; selected: SelectedValue[] | null } | null = null;
+  private now: { meta: AuditMeta; choice: Choice; selected: SelectedValue[] | null; ranks: Loaded<Ranks> | null } | null = null;
 
   constructor(
     private readonly store: Store,
@@ -35,23 +35,24 @@ export class Ranking {
     this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking of explainers" }, this.table));
   }
 
-  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, values: Loaded<SelectedValue[]> | null): void {
+  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, values: Loaded<SelectedValue[]> | null, ranks: Loaded<Ranks> | null): void {
     const { score, ranked } = choice;
     const selected = values?.state === "ready" ? values.value : null;
-    this.now = { meta, choice, selected };
+    this.now = { meta, choice, selected, ranks };
     this.board.show({ state: "ready", value: null });
-    const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : ""].filter(Boolean);
-    this.board.describe(`${side.join(", ")}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
+    const known = ranksOf(ranks, choice.model, score.name);
+    const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : "", known?.why ?? ""].filter(Boolean);
+    this.board.describe(`${side.join(", ")}${selection === null && known?.why === "" ? "; explainers share ranks if paired differences cannot tell them apart" : ""}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
     const every = rowsOf(meta, score.name);
     const x = scaleOf(score, every);
     this.table.dataset.testid = `score-${score.name}`;
     const beside = BESIDE.filter(({ key }) => score.beside.includes(key) && ranked.some((row) => row.explainer !== ""));
-    const heads = ["Explainer", axis(x), `Value (${percent(meta.confidence)})`, ...(selection === null ? [] : ["Selected"]), ...beside.map(({ title }) => title), "Samples"];
+    const heads = ["Explainer", axis(x), `Value (${percent(meta.confidence)})`, selection === null ? "Rank" : "Selected", ...beside.map(({ title }) => title), "Samples"];
     const head = el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)));
-    refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside, selection === null ? null : selectedCell(row, values)))));
+    refill(this.table, el("thead", {}, head), el("tbody", {}, ...ranked.map((row) => this.row(row, every, x, choice, meta, beside, selection === null ? rankCell(row, ranks, known) : selectedCell(row, values)))));
   }
 
-  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: typeof BESIDE, selected: HTMLElement | null): HTMLElement {
+  private row(row: Row, every: Row[], x: Scale, choice: Choice, meta: AuditMeta, beside: typeof BESIDE, last: HTMLElement): HTMLElement {
     const chosen = row.explainer === choice.explainer;
     const choose = (): void => this.store.set({ explainer: row.explainer, models: [choice.model], score: choice.score.name });
     const button = el("button", { type: "button", class: "plain", "data-key": row.explainer, "aria-pressed": String(chosen), onclick: choose }, ...breakable(nameOf(row.explainer)));
@@ -66,7 +67,7 @@ export class Ranking {
       el("th", { scope: "row" }, button, row.control ? el("small", { class: "quiet" }, "control") : null),
       plot,
       el("td", { class: `n number${said}`, "data-state": row.state, title: [row.said, row.failed].filter(Boolean).join(": ") }, forestText(row), chance),
-      selected,
+      last,
       ...more,
       el("td", { class: "n" }, counted(row)),
     );
@@ -82,14 +83,35 @@ export class Ranking {
 
   private csv(): Table | null {
     if (this.now === null) return null;
-    const { meta, choice, selected } = this.now;
-    const rows = choice.ranked.map((row) => meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {});
+    const { meta, choice, selected, ranks } = this.now;
+    const known = ranksOf(ranks, choice.model, choice.score.name);
+    const rows = choice.ranked.map((row) => meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {}).map((row) => {
+      const [rank_first, rank_last] = known?.ranks[String(row.explainer ?? "")] ?? [null, null];
+      return { ...row, rank_first, rank_last } as Record<string, Cell>;
+    });
     const own = (explainer: string): (string | number | null)[] => {
       const one = selected?.find((value) => value.explainer === explainer);
       return selected === null ? [] : [one?.value ?? null, one?.n ?? 0];
     };
     return [[...COLUMNS, ...(selected === null ? [] : ["selected_value", "selected_n"])], ...rows.map((row) => [...COLUMNS.map((name) => plain(row[name])), ...own(String(row.explainer ?? ""))])];
   }
+}
+
+/** The ranks by one score on one model; null while they are not known. */
+function ranksOf(found: Loaded<Ranks> | null, model: string, score: string): Ranks[string][string] | null {
+  return found?.state === "ready" ? (found.value[model]?.[score] ?? null) : null;
+}
+
+function rankCell(row: Row, found: Loaded<Ranks> | null, known: Ranks[string][string] | null): HTMLElement {
+  const place = known?.ranks[row.explainer];
+  const text = place !== undefined ? placeText(place) : found?.state === "loading" ? "…" : "–";
+  const why = row.control ? "controls are not ranked" : found?.state === "error" ? found.error.message : (known?.why ?? "");
+  return el("td", { class: "n place", "data-testid": `rank-${row.explainer}`, title: place === undefined ? why : "" }, text);
+}
+
+/** "2", or "1–3" where paired differences leave several ranks. */
+function placeText([first, last]: readonly [number, number]): string {
+  return first === last ? String(first) : `${first}–${last}`;
 }
 
 /** What a row is on the selected samples. */
@@ -161,10 +183,11 @@ export class Matrix {
     this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of explainers by scores" }, this.table));
   }
 
-  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null): void {
+  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, ranks: Loaded<Ranks> | null): void {
     this.board.show({ state: "ready", value: null });
     const whole = selection === null ? "" : `; all samples, not only the ${selectedText(selection)}`;
-    this.board.describe(`${choice.model}; a stronger colour is better within a score, arrows point to better values${whole}`);
+    const coloured = ranks?.state === "ready" ? "; the fewer explainers are ahead by paired differences, the stronger the colour" : "";
+    this.board.describe(`${choice.model}; arrows point to better values${coloured}${whole}`);
     const own = new Map(meta.scores.map((score) => [score.name, rank(rowsOf(meta, score.name).filter(({ model }) => model === choice.model), score)]));
     const first = choice.ranked.map((row) => row.explainer);
     const rest = [...new Set([...own.values()].flat().map((row) => row.explainer))].filter((name) => !first.includes(name));
@@ -182,9 +205,10 @@ export class Matrix {
         const chosen = score === choice.score && name === choice.explainer;
         const choose = (): void => this.store.set({ score: score.name, explainer: name, models: [choice.model] });
         const text = row.value === null || row.state !== "done" ? row.state : `${row.bound ? "≤ " : ""}${number(row.value)}`;
-        const label = `${nameOf(name)}, ${score.title}: ${text}`;
-        const button = el("button", { type: "button", class: "plain", "data-key": `${score.name} ${name}`, "aria-pressed": String(chosen), "aria-label": label, onclick: choose }, text);
-        return el("td", { class: "n", "data-tint": row.control ? null : tint(row, rows, score), "data-score": score.name, "data-chosen": chosen }, button);
+        const place = ranksOf(ranks, choice.model, score.name)?.ranks;
+        const label = `${nameOf(name)}, ${score.title}: ${text}${place?.[name] === undefined ? "" : `, rank ${placeText(place[name])}`}`;
+        const button = el("button", { type: "button", class: "plain", "data-key": `${score.name} ${name}`, "aria-pressed": String(chosen), "aria-label": label, title: label, onclick: choose }, text);
+        return el("td", { class: "n", "data-tint": tint(name, place), "data-score": score.name, "data-chosen": chosen }, button);
       });
       const control = controls.has(name) ? el("small", { class: "quiet" }, "control") : null;
       return el("tr", { "data-explainer": name }, el("th", { scope: "row" }, ...breakable(nameOf(name)), control), ...cells);
@@ -194,13 +218,11 @@ export class Matrix {
   }
 }
 
-/** From 0 (worst of the explainers) to 4 (best); null where the score has no direction or nobody to compare with. */
-function tint(row: Row, rows: Row[], score: ScoreInfo): number | null {
-  const values = rows.filter((one) => !one.control && one.value !== null && one.state === "done").map((one) => one.value!);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  if (row.value === null || row.state !== "done" || score.direction === "" || values.length < 2 || !(high > low)) return null;
-  const share = (row.value - low) / (high - low);
-  return Math.round(4 * (score.direction === "higher" ? share : 1 - share));
+/** From 0 (the most explainers are ahead) to 4 (nobody is); null where there are no ranks, or where nobody is ahead of anybody. */
+function tint(name: string, ranks: Record<string, [number, number]> | undefined): number | null {
+  if (ranks?.[name] === undefined) return null;
+  const worst = Math.max(...Object.values(ranks).map(([first]) => first));
+  return worst === 1 ? null : Math.round((4 * (worst - ranks[name][0])) / (worst - 1));
 }
 
 /** A table of numbers as a drawing. */

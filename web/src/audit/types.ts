@@ -259,7 +259,6 @@ export interface OwnValue {
   same: number;
 }
 
-/** The answers about the samples of an audit. */
 /** What a score is, how it was set, what it says in this run, and its assumptions, which may fail on some samples. */
 export interface ScoreWords {
   definition: string;
@@ -268,8 +267,13 @@ export interface ScoreWords {
   assumptions: { text: string; fails: boolean }[];
 }
 
+/** By model and score, the first and the last rank that paired differences leave to each explainer, or why nobody is ranked. */
+export type Ranks = Record<string, Record<string, { ranks: Record<string, [number, number]>; why: string }>>;
+
+/** The answers about an audit and its samples. */
 export interface AuditSource {
   words(id: string, score: string): Promise<ScoreWords>;
+  ranks(id: string): Promise<Ranks>;
   /** The audit with all numbers of its table. */
   whole(id: string): Promise<AuditMeta>;
   spread(id: string, subject: Subject, picks: Picks): Promise<Spread>;

@@ -8,7 +8,7 @@ import { axesOf, ScatterBoard } from "../audit/scatter";
 import { SelectionBar } from "../audit/selection";
 import { SpreadPanel } from "../audit/spread";
 import { Words } from "../audit/words";
-import type { AuditSource, Case, CasePage, Explained, Plane, ScoreWords, SelectedValue, Selection, Spread, Thumbnails } from "../audit/types";
+import type { AuditSource, Case, CasePage, Explained, Plane, Ranks, ScoreWords, SelectedValue, Selection, Spread, Thumbnails } from "../audit/types";
 import { Cache, guard, type Loaded } from "../cache";
 import { copyText } from "../copy";
 import { modelColour } from "../colour";
@@ -123,8 +123,9 @@ export class AuditPage implements Page {
       this.words.render(asked ? this.ask<ScoreWords>("words", [name], () => source.words(this.run, name)) : null, title, this.meta.symmetry);
     }
     this.selection.render(this.meta.folder, this.meta.samples, this.choice, selection);
-    this.ranking.render(this.meta, this.choice, selection, values as Loaded<SelectedValue[]> | null);
-    this.matrix.render(this.meta, this.choice, selection);
+    const ranks = this.ranks(page);
+    this.ranking.render(this.meta, this.choice, selection, values as Loaded<SelectedValue[]> | null, ranks);
+    this.matrix.render(this.meta, this.choice, selection, ranks);
     keep(this.whole, { hidden: selection === null });
     this.details(this.choice, page, selection);
     this.large.render(state.large);
@@ -219,6 +220,13 @@ export class AuditPage implements Page {
     if (!ready) return { state: "loading" };
     const asked = { model, explainer: kind === "explanations" ? explainer : "", kind, samples };
     return this.ask<Thumbnails>("small", [model, asked.explainer, kind, ...samples], () => source.thumbnails(this.run, asked));
+  }
+
+  /** The ranks of explainers; null while cells are measured, and of very many samples, whose differences take long. */
+  private ranks(page: Loaded<CasePage>): Loaded<Ranks> | null {
+    const { source, meta } = this;
+    if (source === null || meta.samples > MANY || meta.state?.stage === "running") return null;
+    return page.state === "loading" ? { state: "loading" } : this.ask<Ranks>("ranks", [], () => source.ranks(this.run));
   }
 
   private listed(choice: Chosen): Loaded<CasePage> {

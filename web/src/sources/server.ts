@@ -49,6 +49,7 @@ export class Server implements DataSource {
     plane: (id, model, explainer, x, y, picks) => this.json(paths.plane(id, model, explainer, x, y, picks)),
     selection: (id, picks) => this.json(paths.selection(id, picks)),
     words: (id, score) => this.json(paths.words(id, score)),
+    ranks: (id) => this.json(paths.ranks(id)),
     selectionValues: (id, model, score, picks) => this.json(paths.selectionValues(id, model, score, picks)),
     selectionCsv: async (id, model, explainer, picks) => (await this.get(paths.selectionCsv(id, model, explainer, picks))).text(),
     thumbnails: (id, asked) => this.json(paths.thumbnailsOf(id, asked)),
