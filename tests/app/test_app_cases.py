@@ -109,7 +109,10 @@ def test_ranks_count_the_explainers_that_are_ahead_by_paired_differences(served:
                 first_ahead = (row["low"] > 0) == (directions[score] == "higher")
                 wanted[row["second" if first_ahead else "first"]][0] += 1
                 wanted[row["first" if first_ahead else "second"]][1] -= 1
-        assert found[model][score] == {"ranks": wanted, "why": found[model][score]["why"]}
+        ranks = found[model][score]["ranks"]
+        assert {name: [one["first"], one["last"]] for name, one in ranks.items()} == wanted
+        frames = {one.explainer: one.frame for one in run.series if (one.model, one.score) == (model, score)}
+        assert {name: one["kind"] for name, one in ranks.items()} == {name: frames[name] for name in wanted}
         assert (found[model][score]["why"] == "") is bool(wanted)
     assert 0 < told < pairs, "some explainers can be told apart, and others cannot"
 

@@ -212,11 +212,15 @@ def words_of_score(folder: Path, score: str, stamp: tuple[int, ...]) -> dict[str
 
 @lru_cache(maxsize=HELD)
 def ranks_in(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
-    """By model and score, the first and last rank that paired differences leave to each explainer, or why nobody is ranked."""
+    """By model and score: each explainer's first and last possible rank by paired differences, among its kind; or why nobody is ranked."""
     return {
         board.model: {
             column.score: {
-                "ranks": {name: [one.rank.first, one.rank.last] for name, one in column.entries.items() if one.rank is not None},
+                "ranks": {
+                    name: {"first": one.rank.first, "last": one.rank.last, "kind": one.row.frame}
+                    for name, one in column.entries.items()
+                    if one.rank is not None
+                },
                 "why": column.unranked,
             }
             for column in board.columns

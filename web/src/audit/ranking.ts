@@ -12,7 +12,7 @@ import { Board, refill } from "./board";
 import { arrow, better, breakable, nameOf, rank, type Choice } from "./chosen";
 import type { Table } from "../save";
 import { selectedText } from "./selection";
-import type { Ranks, SelectedValue, Selection } from "./types";
+import type { Place, Ranks, SelectedValue, Selection } from "./types";
 
 const LINE = 15;
 const BESIDE = [
@@ -42,7 +42,9 @@ export class Ranking {
     this.board.show({ state: "ready", value: null });
     const known = ranksOf(ranks, choice.model, score.name);
     const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : "", known?.why ?? ""].filter(Boolean);
-    this.board.describe(`${side.join(", ")}${selection === null && known?.why === "" ? "; explainers share ranks if paired differences cannot tell them apart" : ""}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
+    const kinds = new Set(Object.values(known?.ranks ?? {}).map(({ kind }) => kind)).size;
+    const shared = `; explainers share ranks if paired differences cannot tell them apart${kinds > 1 ? ", and each kind of explanation has its own ranks" : ""}`;
+    this.board.describe(`${side.join(", ")}${selection === null && known?.why === "" ? shared : ""}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
     const every = rowsOf(meta, score.name);
     const x = scaleOf(score, every);
     this.table.dataset.testid = `score-${score.name}`;
@@ -86,8 +88,8 @@ export class Ranking {
     const { meta, choice, selected, ranks } = this.now;
     const known = ranksOf(ranks, choice.model, choice.score.name);
     const rows = choice.ranked.map((row) => meta.table.find((one) => one.score === choice.score.name && one.model === row.model && (one.explainer ?? "") === row.explainer) ?? {}).map((row) => {
-      const [rank_first, rank_last] = known?.ranks[String(row.explainer ?? "")] ?? [null, null];
-      return { ...row, rank_first, rank_last } as Record<string, Cell>;
+      const place = known?.ranks[String(row.explainer ?? "")];
+      return { ...row, rank_first: place?.first ?? null, rank_last: place?.last ?? null } as Record<string, Cell>;
     });
     const own = (explainer: string): (string | number | null)[] => {
       const one = selected?.find((value) => value.explainer === explainer);
@@ -110,7 +112,7 @@ function rankCell(row: Row, found: Loaded<Ranks> | null, known: Ranks[string][st
 }
 
 /** "2", or "1–3" where paired differences leave several ranks. */
-function placeText([first, last]: readonly [number, number]): string {
+function placeText({ first, last }: Place): string {
   return first === last ? String(first) : `${first}–${last}`;
 }
 
@@ -186,7 +188,12 @@ export class Matrix {
   render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, ranks: Loaded<Ranks> | null): void {
     this.board.show({ state: "ready", value: null });
     const whole = selection === null ? "" : `; all samples, not only the ${selectedText(selection)}`;
-    const coloured = ranks?.state === "ready" ? "; the fewer explainers are ahead by paired differences, the stronger the colour" : "";
+    const tints = new Map(meta.scores.map(({ name }) => [name, tintsOf(ranksOf(ranks, choice.model, name)?.ranks ?? {})]));
+    const coloured = [...tints.values()].some((one) => one.size > 0)
+      ? "; the fewer explainers of its kind are ahead by paired differences, the stronger the colour"
+      : ranks?.state === "ready"
+        ? "; no colours, since paired differences tell no explainers apart"
+        : "";
     this.board.describe(`${choice.model}; arrows point to better values${coloured}${whole}`);
     const own = new Map(meta.scores.map((score) => [score.name, rank(rowsOf(meta, score.name).filter(({ model }) => model === choice.model), score)]));
     const first = choice.ranked.map((row) => row.explainer);
@@ -208,7 +215,7 @@ export class Matrix {
         const place = ranksOf(ranks, choice.model, score.name)?.ranks;
         const label = `${nameOf(name)}, ${score.title}: ${text}${place?.[name] === undefined ? "" : `, rank ${placeText(place[name])}`}`;
         const button = el("button", { type: "button", class: "plain", "data-key": `${score.name} ${name}`, "aria-pressed": String(chosen), "aria-label": label, title: label, onclick: choose }, text);
-        return el("td", { class: "n", "data-tint": tint(name, place), "data-score": score.name, "data-chosen": chosen }, button);
+        return el("td", { class: "n", "data-tint": tints.get(score.name)?.get(name) ?? null, "data-score": score.name, "data-chosen": chosen }, button);
       });
       const control = controls.has(name) ? el("small", { class: "quiet" }, "control") : null;
       return el("tr", { "data-explainer": name }, el("th", { scope: "row" }, ...breakable(nameOf(name)), control), ...cells);
@@ -218,11 +225,12 @@ export class Matrix {
   }
 }
 
-/** From 0 (the most explainers are ahead) to 4 (nobody is); null where there are no ranks, or where nobody is ahead of anybody. */
-function tint(name: string, ranks: Record<string, [number, number]> | undefined): number | null {
-  if (ranks?.[name] === undefined) return null;
-  const worst = Math.max(...Object.values(ranks).map(([first]) => first));
-  return worst === 1 ? null : Math.round((4 * (worst - ranks[name][0])) / (worst - 1));
+/** By explainer, from 0 (of its kind, the most are ahead) to 4 (nobody is); of a kind in which nobody is ahead of anybody, none. */
+function tintsOf(ranks: Record<string, Place>): Map<string, number> {
+  const worst: Record<string, number> = {};
+  for (const { first, kind } of Object.values(ranks)) worst[kind] = Math.max(worst[kind] ?? 1, first);
+  const told = Object.entries(ranks).filter(([, { kind }]) => worst[kind] > 1);
+  return new Map(told.map(([name, { first, kind }]) => [name, Math.round((4 * (worst[kind] - first)) / (worst[kind] - 1))]));
 }
 
 /** A table of numbers as a drawing. */

@@ -267,8 +267,15 @@ export interface ScoreWords {
   assumptions: { text: string; fails: boolean }[];
 }
 
-/** By model and score, the first and the last rank that paired differences leave to each explainer, or why nobody is ranked. */
-export type Ranks = Record<string, Record<string, { ranks: Record<string, [number, number]>; why: string }>>;
+/** The first and the last rank that paired differences leave to an explainer, among explanations of its kind. */
+export interface Place {
+  first: number;
+  last: number;
+  kind: string;
+}
+
+/** By model and score, the ranks of explainers, or why nobody is ranked. */
+export type Ranks = Record<string, Record<string, { ranks: Record<string, Place>; why: string }>>;
 
 /** The answers about an audit and its samples. */
 export interface AuditSource {
