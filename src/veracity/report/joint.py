@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from markupsafe import Markup
 
+from veracity.core.registry import SCORES
 from veracity.report.figures.chart import key, legend
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.tables import OverviewData, overview_data
@@ -105,4 +106,14 @@ def readable(table: pd.DataFrame, level: str) -> tuple[list[str], list[list[str]
     ends = {"low": f"{level} from", "high": f"{level} to"}
     known = table.assign(score=[title_of(str(score)) for score in table["score"]]) if "score" in table.columns else table
     columns, found = cells(known)
-    return [ends.get(name) or capital(str(name).replace("_", " ")) for name in columns], found
+    return [ends.get(name) or column_title(str(name)) for name in columns], found
+
+
+def column_title(name: str) -> str:
+    """The title of a column; one that begins with the name of a score begins with its title.
+
+    >>> column_title("sol_f_hat"), column_title("ln_p_f_hat_censored"), column_title("evaluations")
+    ('Sol F-hat', 'ln P of F-hat censored', 'Evaluations')
+    """
+    known = max((score for score in SCORES if f"{name}_".startswith(f"{score}_")), key=len, default="")
+    return title_of(known) + name[len(known) :].replace("_", " ") if known else capital(name.replace("_", " "))

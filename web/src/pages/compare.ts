@@ -68,7 +68,7 @@ export class ComparePage implements Page {
   ) {
     const back = el("button", { type: "button", "data-testid": "compare-back", onclick: () => store.set({ page: null, other: null }) }, "← Back to the run");
     const bar = el("div", { class: "chosen-bar" }, this.other.node, this.swapped, back);
-    this.node = el("main", { class: "wide audit", "data-testid": "compare" }, el("div", { class: "titled" }, el("h1", {}, title || run), bar), this.told, this.again, this.body);
+    this.node = el("main", { class: "wide audit comparison", "data-testid": "compare" }, el("div", { class: "titled" }, el("h1", {}, title || run), bar), this.told, this.again, this.body);
   }
 
   render(state: State): void {
