@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import expect
 from torch import Tensor, nn
 
-from browser_visit import Visit, served
+from browser_visit import Visit, served, violations
 from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
 from small import set_net
 from veracity import Audit, OrbitEvaluation
@@ -181,3 +181,17 @@ def test_a_report_fills_the_window_and_opens_on_its_own_to_be_printed(runs: Visi
         page.get_by_test_id("report-alone").click()
     expect(opened.value.get_by_role("heading", level=1)).to_have_text("Maps")
     opened.value.close()
+
+
+def test_a_finished_study_without_a_report_leads_to_its_runs(visit: Begin, axe: str, tmp_path: Path) -> None:
+    audit = Audit(models={"a": linear(0)}, inputs=images(), targets=labels(), explainers=["saliency"], scores=["sparseness"], title="Maps")
+    with study(RunFolder(str(tmp_path / "damage")), Kind.DEGRADATION, ["one"], title="Damage"):
+        audit.run(tmp_path / "damage" / "one", progress=False)
+    with served(tmp_path) as address:
+        page = visit(390).page
+        page.goto(f"{address}#run=damage")
+        expect(page.get_by_test_id("waiting")).to_contain_text("This study has no report. Its runs have pages of their own.")
+        page.evaluate(axe)
+        assert violations(page) == []
+        page.get_by_test_id("parts").get_by_text("one").click()
+        expect(page.get_by_test_id("audit")).to_contain_text("Maps")

@@ -170,7 +170,7 @@ export class App {
     if (meta.kind === "orbits") this.header.level = levelOf(meta);
     if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header, () => this.turned(run));
     const back = (): void => this.store.set({ page: null });
-    if (meta.kind === "waiting") return waitingPage(meta);
+    if (meta.kind === "waiting") return waitingPage(meta, this.store);
     const words = meta.kind === "audit" ? "an audit" : meta.words;
     const compare = this.source.compare !== null && COMPARED.includes(words ?? "") ? (): void => this.store.set({ page: "compare" }) : null;
     if (this.store.state.page === "compare" && compare !== null) return new ComparePage(meta.title, run, this.source.compare, () => this.alike(run, words), this.store);

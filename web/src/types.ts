@@ -193,6 +193,8 @@ export interface WaitingMeta {
   created: string | null;
   state: RunState | null;
   rows: Record<string, Cell>[];
+  /** The runs of a study that are here too. */
+  parts?: { id: string; name: string }[];
 }
 
 export type RunMeta = Meta | AuditMeta | ReportMeta | WaitingMeta;

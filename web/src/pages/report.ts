@@ -7,6 +7,19 @@ import type { RunMeta } from "../types";
 /** Milliseconds between two times that a report is loaded again while its run goes on: a reader loses the place by it. */
 const PAUSE = 10000;
 
+/** Links to the pages of a study's runs; null without any. */
+export function partLinks(parts: readonly { id: string; name: string }[], store: Store): HTMLElement | null {
+  if (parts.length === 0) return null;
+  const links = parts.map(({ id, name }) => {
+    const open = (event: Event): void => {
+      event.preventDefault();
+      store.set({ ...START, theme: store.state.theme, run: id });
+    };
+    return el("a", { href: `#run=${encodeURIComponent(id)}`, onclick: open }, name);
+  });
+  return el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links);
+}
+
 /**
  * A run's own report, in a frame that can neither run scripts nor reach the page around it. Links to the reports of its parts open in the
  * frame; the line above leads to the pages of the parts. A frame is cut on paper, so the report also opens on its own.
@@ -29,18 +42,10 @@ export function reportPage(title: string, address: string | null, back: (() => v
     if (expected > 0) expected--;
     else away.hidden = false;
   });
-  const links = parts.map(({ id, name }) => {
-    const open = (event: Event): void => {
-      event.preventDefault();
-      store.set({ ...START, theme: store.state.theme, run: id });
-    };
-    return el("a", { href: `#run=${encodeURIComponent(id)}`, onclick: open }, name);
-  });
   const scores = back === null ? null : el("button", { type: "button", onclick: back }, "← Back to the scores");
   const other = compare === null ? null : el("button", { type: "button", "data-testid": "compare-runs", onclick: compare }, "Compare with another run");
-  const named = links.length === 0 ? null : el("nav", { class: "parts", "aria-label": "Parts", "data-testid": "parts" }, el("span", { class: "quiet" }, "Parts"), ...links);
   const alone = address === null ? null : el("a", { href: address, target: "_blank", rel: "noreferrer", "data-testid": "report-alone" }, "Open on its own");
-  node.append(el("div", { class: "framed-bar" }, scores, named, el("span", { class: "framed-tools" }, away, alone, other)));
+  node.append(el("div", { class: "framed-bar" }, scores, partLinks(parts, store), el("span", { class: "framed-tools" }, away, alone, other)));
   if (frame === null) node.append(el("p", {}, "This file does not hold the report."));
   else node.append(frame, el("p", { class: "on-paper" }, "To print this report, choose “Open on its own” above it, and print from there."));
   const refresh = (meta: RunMeta): boolean => {
