@@ -153,7 +153,16 @@ def test_a_client_with_requests_waiting_rests_after_each_answer_while_others_ask
             await server.ask(request("calm"))
             await server.answer()
         if asks == "a socket":
-            await server.ask({"type": "websocket", "path": "/api/runs/one/live", "headers": [], "client": ("10.0.0.1", 2), "number": 0})
+            await server.ask(
+                {
+                    "type": "websocket",
+                    "path": "/api/runs/one/live",
+                    "headers": [],
+                    "query_string": b"",
+                    "client": ("10.0.0.1", 2),
+                    "number": 0,
+                }
+            )
             await server.answer()
             server.turns.hear("socket of 10.0.0.1:2")
         server.began.clear()
@@ -169,21 +178,65 @@ def test_a_client_with_requests_waiting_rests_after_each_answer_while_others_ask
     assert run(work) == (2 if asks == "nobody else" else 1)
 
 
-def test_the_messages_of_a_socket_count_as_asking_and_old_ones_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_asks_from_its_message_to_its_answer_and_old_ones_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "LATELY", 0.02)
 
     async def work() -> None:
         server = Server()
+        kinds = iter(("websocket.connect", "websocket.receive", "websocket.disconnect"))
 
         async def receive() -> Message:
-            return {"type": "websocket.receive", "text": ""}
+            return {"type": next(kinds)}
 
-        await server.turns.hearing({"client": ("10.0.0.1", 2)}, receive)()
+        async def send(message: Message) -> None:
+            pass
+
+        scope = {"query_string": b"token=t", "client": ("10.0.0.1", 2)}
+        receiving, sending = server.turns.hearing(scope, receive, send)
+        await receiving()
+        assert not server.turns.others("flood"), "to connect is no question"
+        await receiving()
         assert server.turns.others("flood")
         assert not server.turns.others("socket of 10.0.0.1:2")
         await asyncio.sleep(0.05)
         assert not server.turns.others("flood")
+        await sending({"type": "websocket.send"})
+        assert server.turns.others("flood"), "it waited for its answer until now"
+        await asyncio.sleep(0.05)
+        await receiving()
         server.turns.hear("flood")
         assert list(server.turns.heard) == ["flood"]
+
+    run(work)
+
+
+def test_a_page_and_its_own_socket_are_one_client() -> None:
+    async def work() -> None:
+        server = Server()
+
+        async def receive() -> Message:
+            return {"type": "websocket.receive"}
+
+        async def send(message: Message) -> None:
+            pass
+
+        await server.turns.hearing({"query_string": b"client=page", "client": ("10.0.0.1", 2)}, receive, send)[0]()
+        assert not server.turns.others("page")
+        assert server.turns.others("another page")
+
+    run(work)
+
+
+def test_a_client_that_waits_for_a_long_answer_still_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LATELY", 0.02)
+
+    async def work() -> None:
+        server = Server()
+        await server.ask(request("calm"))
+        await asyncio.sleep(0.05)
+        server.turns.hear("flood")
+        assert server.turns.others("flood")
+        await server.answer()
+        assert not server.turns.others("flood")
 
     run(work)

@@ -35,13 +35,16 @@ export class Ranking {
     this.board.body.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking of explainers" }, this.table));
   }
 
-  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, values: Loaded<SelectedValue[]> | null, ranks: Loaded<Ranks> | null): void {
+  render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, values: Loaded<SelectedValue[]> | null, ranking: Loaded<Ranks> | string): void {
     const { score, ranked } = choice;
     const selected = values?.state === "ready" ? values.value : null;
+    const ranks = typeof ranking === "string" ? null : ranking;
     this.now = { meta, choice, selected, ranks };
     this.board.show({ state: "ready", value: null });
     const known = ranksOf(ranks, choice.model, score.name);
-    const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : "", known?.why ?? ""].filter(Boolean);
+    const unranked = typeof ranking === "string" ? ranking : ranking.state === "error" ? `not ranked: ${ranking.error.message}` : (known?.why ?? "");
+    const why = selection === null && score.direction !== "" && ranked.some((row) => row.explainer !== "") ? unranked : "";
+    const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : "", why].filter(Boolean);
     const kinds = new Set(Object.values(known?.ranks ?? {}).map(({ kind }) => kind)).size;
     const shared = `; explainers share ranks if paired differences cannot tell them apart${kinds > 1 ? ", and each kind of explanation has its own ranks" : ""}`;
     this.board.describe(`${side.join(", ")}${selection === null && known?.why === "" ? shared : ""}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
@@ -107,7 +110,7 @@ function ranksOf(found: Loaded<Ranks> | null, model: string, score: string): Ran
 function rankCell(row: Row, found: Loaded<Ranks> | null, known: Ranks[string][string] | null): HTMLElement {
   const place = known?.ranks[row.explainer];
   const text = place !== undefined ? placeText(place) : found?.state === "loading" ? "…" : "–";
-  const why = row.control ? "controls are not ranked" : found?.state === "error" ? found.error.message : (known?.why ?? "");
+  const why = row.control ? "controls are not ranked" : (known?.why ?? "");
   return el("td", { class: "n place", "data-testid": `rank-${row.explainer}`, title: place === undefined ? why : "" }, text);
 }
 
@@ -191,7 +194,7 @@ export class Matrix {
     const tints = new Map(meta.scores.map(({ name }) => [name, tintsOf(ranksOf(ranks, choice.model, name)?.ranks ?? {})]));
     const coloured = [...tints.values()].some((one) => one.size > 0)
       ? "; the fewer explainers of its kind are ahead by paired differences, the stronger the colour"
-      : ranks?.state === "ready"
+      : meta.scores.some(({ name }) => ranksOf(ranks, choice.model, name)?.why === "")
         ? "; no colours, since paired differences tell no explainers apart"
         : "";
     this.board.describe(`${choice.model}; arrows point to better values${coloured}${whole}`);

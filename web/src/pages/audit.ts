@@ -124,7 +124,7 @@ export class AuditPage implements Page {
     }
     this.selection.render(this.meta.folder, this.meta.samples, this.choice, selection);
     const ranks = this.ranks(page);
-    this.ranking.render(this.meta, this.choice, selection, values as Loaded<SelectedValue[]> | null, ranks);
+    this.ranking.render(this.meta, this.choice, selection, values as Loaded<SelectedValue[]> | null, ranks ?? this.unranked());
     this.matrix.render(this.meta, this.choice, selection, ranks);
     keep(this.whole, { hidden: selection === null });
     this.details(this.choice, page, selection);
@@ -222,11 +222,18 @@ export class AuditPage implements Page {
     return this.ask<Thumbnails>("small", [model, asked.explainer, kind, ...samples], () => source.thumbnails(this.run, asked));
   }
 
-  /** The ranks of explainers; null while cells are measured, and of very many samples, whose differences take long. */
+  /** The ranks of explainers, or null. They come after the first list of samples. */
   private ranks(page: Loaded<CasePage>): Loaded<Ranks> | null {
-    const { source, meta } = this;
-    if (source === null || meta.samples > MANY || meta.state?.stage === "running") return null;
-    return page.state === "loading" ? { state: "loading" } : this.ask<Ranks>("ranks", [], () => source.ranks(this.run));
+    const { source } = this;
+    if (source === null || this.unranked() !== "") return null;
+    const wait = page.state === "loading" && this.cache.peek<Ranks>(this.keyOf("ranks", [])) === null;
+    return wait ? { state: "loading" } : this.ask<Ranks>("ranks", [], () => source.ranks(this.run));
+  }
+
+  /** Why nobody is ranked here, or "". */
+  private unranked(): string {
+    if (this.meta.samples > MANY) return `not ranked here, since there are more than ${MANY.toLocaleString("en")} samples: the report has the ranks`;
+    return this.meta.state?.stage === "running" ? "not ranked while the run goes on" : "";
   }
 
   private listed(choice: Chosen): Loaded<CasePage> {

@@ -66,6 +66,7 @@ export class Server implements DataSource {
     const address = new URL(paths.live(id), location.href);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     address.searchParams.set("token", this.token);
+    address.searchParams.set("client", CLIENT);
     return socket(address.href, heard);
   }
 
