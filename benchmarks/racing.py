@@ -1,4 +1,4 @@
-"""Racing against the full grid: python -m benchmarks.racing [--network standard] [--runs 100] [--seeds 0 1] [--folder runs/racing]
+"""Racing against the full grid: python -m benchmarks.racing [--network standard] [--runs 100] [--seeds 0 1] [--orders 0]
 
 The 16 explainers that cost least among those that fit a demo network for digits, n = 256. Each seed has its own random numbers (noise,
 copies of the model, random explainers), for which all 450 test digits are measured once. A run is a card of 256 of them in a random order:
@@ -15,7 +15,8 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,17 @@ import veracity
 from benchmarks.card_networks import NAMES, network
 from veracity.audit import Audit
 from veracity.cards.checks import MAPS
-from veracity.cards.collect import Judged, above, judge, rivals
+from veracity.cards.collect import Judged, judge, rivals
 from veracity.cards.decide import Word
 from veracity.cards.plan import Plan, plan
 from veracity.cards.racing import Race
 from veracity.cards.reading import Reading
+from veracity.cards.record import SETTLED
 from veracity.core.errors import Note
 from veracity.core.scores import Measured
 from veracity.engine.executors import Executor, Inline
 from veracity.engine.loop import JobRunner
-from veracity.engine.plan import Job
+from veracity.engine.plan import Job, fusion
 from veracity.engine.progress import JobProgress, weight
 from veracity.results import Result, Series
 from veracity.results.series import Arrays
@@ -85,8 +87,12 @@ def in_order(one: Series, found: Arrays, order: NDArray[np.int64]) -> Series:
     return replace(one, read=lambda: taken)
 
 
-def pool(name: str, seed: int, folder: Path) -> tuple[Result, list[str], dict[str, float]]:
-    """The stored values of all samples, the explainers, and the passes of every subject per sample."""
+Costs = dict[tuple[str, frozenset[str]], float]
+"""Passes per sample of each subject: those of scores that share them, and under no score the base explanation."""
+
+
+def pool(name: str, seed: int, folder: Path) -> tuple[Result, Plan, Costs]:
+    """The stored values of all samples, the plan of a card, and the passes per sample."""
     model, x, y = network(name, folder)
     labels = cheapest(model, x, y, name)
     where = folder / f"{name}-{seed}"
@@ -94,60 +100,69 @@ def pool(name: str, seed: int, folder: Path) -> tuple[Result, list[str], dict[st
     veracity.card(model, x, y, folder=where, progress=False, **given)
     audit = Audit(models={name: model}, inputs=x, targets=y, explainers=labels, controls=True, companions=True, seed=seed)
     chosen: Plan = plan(audit, "1s", len(x))
-    costs: Counter[str] = Counter()
+    costs: Counter[tuple[str, frozenset[str]]] = Counter()
     for job in replace(chosen.audit, scores=chosen.scores).prepare().jobs:
-        costs[job.explainer] += weight(job.cost)
-    return Result(str(where / MAPS)), labels, {label: cost / len(x) for label, cost in costs.items()}
+        costs[job.explainer, frozenset()] += weight(job.base_cost)
+        for shared in {fusion(cell) for cell in job.cells}:
+            cells = [cell for cell in job.cells if fusion(cell) == shared]
+            asked = [reduce(or_, (getattr(cell, what) for cell in cells)) for what in ("explaining", "reading")]
+            costs[job.explainer, frozenset(cell.name for cell in cells)] += sum(weight(one) for one in asked)
+    return Result(str(where / MAPS)), chosen, {which: cost / len(x) for which, cost in costs.items()}
 
 
 def undominated(reading: Reading, race: Race) -> tuple[set[str], dict[str, Judged]]:
     """Who is left at the end of a race, and what is told of everybody, as a card says it."""
-    judged, _, _ = judge(reading, race.inside, race.confidences[-1], [one.judged for one in race.told.values()])
+    judged, _, _ = judge(reading, race.inside, race.confidences[-1], [one.judged for one in race.told.values()], race.paused)
     order = rivals([one for one in judged if one.words["model"] is not Word.SHORT], reading)
-    settled = {name for name, one in race.stopped.items() if one.why == "settled" or (one.why == "unlikely" and not above(race.told[name]))}
+    settled = {name for name, one in race.stopped.items() if one.why == SETTLED}
     told = {one.name: one for one in [*judged, *(one.judged for one in race.told.values())]}
     return settled | set({} if order is None else order.undominated()), told
 
 
-def compete(reading: Shuffled, labels: Sequence[str], early: bool) -> tuple[set[str], dict[str, Judged], Race, int]:
-    """A race over the samples of a run: who is left, what is told, the race, and the samples it took."""
-    race = Race(labels, SAMPLES, early=early)
-    for size in race.sizes[:-1]:
-        race.look(replace(reading, samples=size))
-        if not race.inside:
-            return *undominated(replace(reading, samples=size), race), race, size
-    return *undominated(reading, race), race, SAMPLES
+def compete(
+    reading: Shuffled, chosen: Plan, costs: Costs, early: bool
+) -> tuple[set[str], dict[str, Judged], Race, dict[tuple[str, frozenset[str]], int]]:
+    """A race over the samples of a run: who is left, what is told, the race, and the samples that each passes were made for."""
+    race = Race(list(chosen.costs), SAMPLES, early=early, shares=chosen.shares)
+    spent = dict.fromkeys(costs, 0)
+    for size in race.sizes:
+        for label, scores in spent:
+            if any(race.wants(MAPS, label, score) for score in scores):
+                spent[label, scores] = spent[label, frozenset()] = size
+        now = replace(reading, samples=size)
+        if size != race.sizes[-1]:
+            race.look(now)
+        if race.over:
+            break
+    return *undominated(now, race), race, spent
 
 
-def replay(name: str, runs: int, seeds: Sequence[int], folder: Path) -> None:
+def replay(name: str, runs: int, seeds: Sequence[int], orders: int, folder: Path) -> None:
     """Print how racing compares with the full grid."""
     counts: Counter[str] = Counter()
-    sizes, shares, least = list[float](), list[float](), list[float]()
-    wrong, dropped, sets = Counter[str](), Counter[str](), Counter[str]()
+    shares = list[float]()
+    wrong, dropped, paused, sets = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     labels: list[str] = []
     for turn, seed in enumerate(seeds):
-        result, labels, costs = pool(name, seed, folder)
+        result, chosen, costs = pool(name, seed, folder)
+        labels = list(chosen.costs)
         stored = {(MAPS, one.explainer, one.score): (one.sound(), one.sound().read()) for one in result.series}
-        generator = np.random.Generator(np.random.PCG64(seed))
+        generator = np.random.Generator(np.random.PCG64([orders, seed]))
         size = int(result.manifest["data"]["samples"])
         for _ in range(runs // len(seeds) + (turn < runs % len(seeds))):
             order = generator.permutation(size)[:SAMPLES]
             reading = Shuffled({MAPS: result}, name, SAMPLES, 10, order=order, stored=stored)
-            full, words, _, _ = compete(reading, labels, early=False)
-            found, others, race, reached = compete(reading, labels, early=True)
+            full, words, _, whole = compete(reading, chosen, costs, early=False)
+            found, others, race, spent = compete(reading, chosen, costs, early=True)
             counts["runs"] += 1
             counts["same set"] += found == full
-            gone = set(race.stopped) - found
-            wrong.update(gone & full)
-            counts["runs with a wrongly dropped one"] += bool(gone & full)
+            counts["runs with a wrongly dropped one"] += bool(full - found)
             counts["runs with one kept that the grid dominates"] += bool(found - full)
+            wrong.update(full - found)
             dropped.update(f"{one.why} after {one.samples}" for one in race.stopped.values())
+            paused.update(f"{key[0].key} after {one.samples}" for checks in race.paused.values() for key, one in checks.items())
             sets.update(full)
-            spent = {label: race.stopped[label].samples if label in race.stopped else reached for label in costs}
-            shares.append(sum(cost * spent[label] for label, cost in costs.items()) / (SAMPLES * sum(costs.values())))
-            known = {label: SAMPLES if label in full or label not in labels else race.sizes[0] for label in costs}
-            least.append(sum(cost * known[label] for label, cost in costs.items()) / (SAMPLES * sum(costs.values())))
-            sizes.append(sum(spent[label] for label in labels) / (SAMPLES * len(labels)))
+            shares.append(sum(cost * spent[one] for one, cost in costs.items()) / sum(cost * whole[one] for one, cost in costs.items()))
             for label in labels:
                 for key in words[label].words:
                     both = (words[label].words[key], others[label].words[key])
@@ -159,9 +174,8 @@ def replay(name: str, runs: int, seeds: Sequence[int], folder: Path) -> None:
     for what, count in counts.items():
         print(f"  {what}: {count}")
     print(f"  passes: {np.mean(shares):.3f} of the full grid (runs: {min(shares):.3f} to {max(shares):.3f})")
-    print(f"  passes if everything outside the grid's set were dropped at the first look: {np.mean(least):.3f}")
-    print(f"  samples of explainers: {np.mean(sizes):.3f} of the full grid")
     print(f"  stopped per run: { {what: round(count / counts['runs'], 2) for what, count in sorted(dropped.items())} }")
+    print(f"  checks paused per run: { {what: round(count / counts['runs'], 2) for what, count in sorted(paused.items())} }")
     print(f"  wrongly dropped: {dict(wrong)}")
     print(f"  in the grid's set: {dict(sets.most_common())}")
 
@@ -200,6 +214,7 @@ if __name__ == "__main__":
     parser.add_argument("--network", default="standard", choices=NAMES)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--orders", type=int, default=0, help="the seed of the orders of samples")
     parser.add_argument("--folder", type=Path, default=Path("runs/racing"))
     parser.add_argument("--measure", action="store_true")
     asked = parser.parse_args()
@@ -208,4 +223,4 @@ if __name__ == "__main__":
         if asked.measure:
             measure(asked.network, asked.folder)
         else:
-            replay(asked.network, asked.runs, asked.seeds, asked.folder)
+            replay(asked.network, asked.runs, asked.seeds, asked.orders, asked.folder)

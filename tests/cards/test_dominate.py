@@ -30,8 +30,18 @@ def test_as_written_the_slow_way() -> None:
     generator = np.random.default_rng(3)
     tables = [generator.random((20, 5)) for _ in range(2)]
     tables[0][:, 4] = np.nan
-    assert (dominance(tables, 0.2) == slow_dominance(tables, 0.2)).all()
-    assert dominance(tables, 0.2).any()
+    differences = [table[:, :, None] - table[:, None, :] for table in tables]
+    assert (dominance(differences, 0.2) == slow_dominance(tables, 0.2)).all()
+    assert dominance(differences, 0.2).any()
+
+
+def test_two_are_compared_on_the_samples_that_both_have() -> None:
+    """The second one stopped after half of the samples, and the last half is easier for everybody."""
+    gap = np.array([[0.3, 0.3, 0.9, 0.9], [0.3, 0.3, np.nan, np.nan], [0.1, 0.1, 0.7, 0.7]])
+    whole = np.ones((1, 4))
+    found = Gains(gap, np.ones((3, 4)), reach=np.array([4, 2, 4]))
+    assert found.values(whole)[0] == pytest.approx([0.6, 0.3, 0.4])
+    assert found.differences(whole)[0] == pytest.approx(np.array([[0.0, 0.0, 0.2], [0.0, 0.0, 0.2], [-0.2, -0.2, 0.0]]))
 
 
 def test_better_once_and_never_worse() -> None:

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from test_racing import DELETION, LEVEL, around, explainer
 
-from veracity.cards.collect import judge, keyed_gains
+from veracity.cards.collect import judge
 from veracity.cards.decide import Standing, Terms, Word
-from veracity.cards.dominate import Dominance, Gains
-from veracity.cards.outlook import Memberships, chance_of_word, memberships
-from veracity.cards.racing import Pairs, Race, Stop, hopeless
+from veracity.cards.dominate import MARGIN, SURE, Dominance, Gains
+from veracity.cards.outlook import FUTURES, Futures, chance_of_word
+from veracity.cards.pausing import Horizon, to_pause
+from veracity.cards.racing import Pairs, Race
 from veracity.statistics.intervals import Array
+from veracity.statistics.resampling import resamplings
 
 NOW, END, LINE = 64, 256, 0.1
 
@@ -55,52 +57,118 @@ def test_units_count_once_in_the_chance_of_a_word() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_memberships_change_as_often_as_in_simulated_futures(seed: int) -> None:
+def test_who_is_undominated_in_futures_as_in_simulated_ones(seed: int) -> None:
     """The oracle draws more samples from what was seen and asks the rule of the end again."""
     generator = np.random.Generator(np.random.PCG64(seed))
     gap = np.stack([0.5 + 0.1 * generator.standard_normal(NOW), 0.40 + 0.1 * generator.standard_normal(NOW)])
-    found = memberships([Gains(gap, np.ones_like(gap))], NOW / END)
-    changed = 0
+    found = Futures([Gains(gap, np.ones_like(gap))], NOW / END).free.mean(axis=0)
+    free = 0
     for _ in range(60):
         shift = gap[:, generator.integers(0, NOW, NOW)].mean(axis=1, keepdims=True) - gap.mean(axis=1, keepdims=True)
         more = gap[:, generator.integers(0, NOW, END - NOW)] + shift
         whole = np.concatenate([gap, more], axis=1)
         order = Dominance.of(["a", "b"], [Gains(whole, np.ones_like(whole))])
-        changed += ("b" in order.undominated()) != bool(found.free[1])
-    assert found.change[1] == pytest.approx(changed / 60, abs=0.2)
-    assert found.change[0] == 0.0  # nothing is near it
+        free += "b" in order.undominated()
+    assert found[1] == pytest.approx(free / 60, abs=0.2)
+    assert found[0] == 1.0  # nothing is near it
 
 
-def stops(*around_these: tuple[float, float], seen: float) -> dict[str, Stop]:
-    """Which of explainers with these means and spreads get no more samples, because more would hardly tell."""
+def slow_futures(checks: list[Array], reach: Array, going: Array, seen: float, futures: range) -> Array:
+    """Who is undominated in some futures, one pair, future and resample at a time: (futures, explainers).
+
+    `checks` hold the values (explainers, samples) of each check, of which an explainer has the first `reach` (checks, explainers).
+    """
+    drawn = next(resamplings(NOW))
+    explainers = len(checks[0])
+
+    def value(check: int, one: int, weights: Array, first: int) -> float:
+        return float((weights[:first] * checks[check][one, :first]).sum() / weights[:first].sum())
+
+    def difference(check: int, one: int, other: int, future: int, resample: int) -> float:
+        ones, again = np.ones(NOW), drawn[FUTURES + resample]
+        if going[check, one] and going[check, other]:
+            now, moved, later = (
+                value(check, one, weights, NOW) - value(check, other, weights, NOW) for weights in (ones, drawn[future], again)
+            )
+            return now + math.sqrt(1 - seen) * (moved - now) + math.sqrt(seen) * (later - now)
+        first = int(min(reach[check, one], reach[check, other]))
+        return value(check, one, again, first) - value(check, other, again, first)
+
+    free = np.ones((len(futures), explainers), dtype=bool)
+    for row, future in enumerate(futures):
+        for other in range(explainers):
+            for one in range(explainers):
+                times = 0
+                for resample in range(200):
+                    apart = [difference(check, one, other, future, resample) for check in range(len(checks))]
+                    times += max(apart) > MARGIN and min(apart) >= -MARGIN
+                free[row, other] &= times / 200 < SURE
+    return free
+
+
+def test_futures_as_written_the_slow_way_before_and_after_checks_end() -> None:
+    """Three explainers and two checks; one check of the third one had ended after 40 samples."""
+    generator = np.random.Generator(np.random.PCG64(3))
+    checks = [np.array(means)[:, None] + 0.15 * generator.standard_normal((3, NOW)) for means in ([0.5, 0.42, 0.4], [0.5, 0.5, 0.49])]
+    reach, first = np.full((2, 3), NOW), [np.where(np.arange(NOW) < 40, row, np.nan) for row in checks[1]]
+    reach[1, 2], going = 40, np.ones((2, 3), dtype=bool)
+    going[1, 2] = False
+    cut = np.stack([checks[1][0], checks[1][1], first[2]])
+    gains = [Gains(one, np.where(np.isfinite(one), 1.0, np.nan), reach=own) for one, own in zip((checks[0], cut), reach, strict=True)]
+    futures = Futures(gains, 0.25)
+    some = range(12)
+    assert (futures.free[:12] == slow_futures(checks, reach, going, 0.25, some)).all()
+    assert 0 < futures.free.mean() < 1
+    assert futures.end(0, 1, risk=1.0)
+    going[0, 1] = False
+    ended = slow_futures(checks, reach, going, 0.25, some)
+    assert ((~futures.above.any(axis=1))[:12] == ended).all()
+    assert (ended != futures.free[:12]).any()  # so a race that takes no risk goes on
+    assert not Futures(gains, 0.25).end(0, 1, risk=0.0)
+
+
+def test_what_was_refused_changes_nothing() -> None:
+    generator = np.random.Generator(np.random.PCG64(3))
+    gap = np.array([0.5, 0.42, 0.4])[:, None] + 0.15 * generator.standard_normal((3, NOW))
+    futures, fresh = (Futures([Gains(gap, np.ones_like(gap))], 0.25) for _ in range(2))
+    assert not futures.end(0, 1, risk=0.0)
+    assert (futures.better == fresh.better).all()
+    assert (futures.worse == fresh.worse).all()
+    assert (futures.going == fresh.going).all()
+
+
+def paused(*around_these: tuple[float, float], seen: float, shares: dict[str, dict[str, float]] | None = None) -> set[tuple[str, str]]:
+    """Which checks pause, of explainers with these means and spreads."""
     named = [
         explainer(name, around(mean, 2 * place, spread), around(mean, 2 * place + 1, spread))
         for place, (name, (mean, spread)) in enumerate(zip("ab", around_these, strict=True))
     ]
-    gains = [one for _, one in keyed_gains(named, NOW)]
-    return hopeless(named, gains, {}, samples=NOW, level=LEVEL, confidence=0.995, later=LEVEL, seen=seen)
+    return {(name, key[0].key) for name, key in to_pause(named, NOW, Horizon(LEVEL, LEVEL, seen), shares or {})}
 
 
-def test_what_nothing_more_can_tell_stops_and_what_something_can_goes_on() -> None:
-    tie = ((0.50, 0.01), (0.50, 0.01))  # far within the margin: no future tells one from the other, and all words are told
-    assert {name: one.why for name, one in stops(*tie, seen=0.25).items()} == {"a": "unlikely", "b": "unlikely"}
-    near = ((0.50, 0.4), (0.40, 0.4))  # a difference of twice the margin, hidden in noise
-    assert stops(*near, seen=0.25) == {}
+EVERY = {(name, check) for name in "ab" for check in ("weights", "deletion", "insertion")}
 
 
-def test_at_the_end_nothing_can_change() -> None:
-    assert memberships([Gains(np.stack([around(0.5, 1), around(0.45, 2)]), np.ones((2, NOW)))], 1.0).change.max() <= 0.05
+def test_what_nothing_more_can_tell_pauses_and_what_something_can_goes_on() -> None:
+    assert paused((0.50, 0.01), (0.50, 0.01), seen=0.25) == EVERY  # far within the margin: no future tells one from the other
+    near = paused((0.50, 0.4), (0.40, 0.4), seen=0.25)  # a difference of twice the margin, hidden in noise
+    assert near == {("a", "weights"), ("b", "weights")}  # whose word is told, and by which explainers are not compared
 
 
-def shapes(count: int) -> list[tuple[tuple[int, ...], bool]]:
-    """Everybody is undominated, and nothing changes that: what `Memberships` holds."""
-    return [((count,), True), ((count,), False), ((count, count), False), ((count, count), False)]
+def test_checks_that_take_hardly_any_passes_go_on() -> None:
+    shares = {"a": {"mprt": 0.5, "deletion": 0.001, "insertion": 0.1}, "b": {"mprt": 0.5}}
+    assert paused((0.50, 0.01), (0.50, 0.01), seen=0.25, shares=shares) == {("a", "weights"), ("a", "insertion"), ("b", "weights")}
+
+
+def test_at_the_end_hardly_anything_can_change() -> None:
+    one = Futures([Gains(np.stack([around(0.5, 1), around(0.45, 2)]), np.ones((2, NOW)))], 1.0)
+    assert (one.free == one.free[0]).all()
 
 
 def test_stopping_for_want_of_hope_leaves_all_words_right_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty explainers exactly on their line: no word about them is right, and at most 5 % of races may say one.
 
-    With comparisons of those alone that are left, 18 % did.
+    With comparisons of those alone that went on, 18 % did.
     """
     named = [f"e{place}" for place in range(20)]
     nobody, wrong = np.zeros((20, 20), dtype=np.bool_), 0
@@ -108,10 +176,7 @@ def test_stopping_for_want_of_hope_leaves_all_words_right_together(monkeypatch: 
     monkeypatch.setattr(
         "veracity.cards.racing.compare", lambda checks, proven, *_, **__: Pairs(*[nobody[: len(proven), : len(proven)]] * 2)
     )
-    monkeypatch.setattr(
-        "veracity.cards.racing.memberships",
-        lambda checks, *_: Memberships(*(np.full(shape, free) for shape, free in shapes(len(checks[0].gap)))),  # type: ignore[arg-type]
-    )
+    monkeypatch.setattr("veracity.cards.pausing.Futures", lambda *_: SimpleNamespace(end=lambda *_: True))
     for seed in range(60):
         values = LINE + 0.3 * np.random.Generator(np.random.PCG64(seed)).standard_normal((len(named), 4 * NOW))
 
@@ -126,7 +191,7 @@ def test_stopping_for_want_of_hope_leaves_all_words_right_together(monkeypatch: 
         for size in race.sizes[:-1]:
             race.look(SimpleNamespace(samples=size, units=None))  # type: ignore[arg-type]
         told = [one.judged for one in race.told.values()]
-        left, _, _ = judge(SimpleNamespace(samples=4 * NOW), race.inside, race.confidences[-1], told)  # type: ignore[arg-type]
+        left, _, _ = judge(SimpleNamespace(samples=4 * NOW), race.inside, race.confidences[-1], told, race.paused)  # type: ignore[arg-type]
         said |= {one.words["faithful"] for one in [*told, *left]}
         wrong += bool(said & {Word.HOLDS, Word.SHORT})
     assert wrong <= 6  # 5 % of 60 are 3; more than 6 have a probability of 3 % then

@@ -22,6 +22,7 @@ from veracity.cards.racing import LOOKS, Race, Stop, compare, confidences, decid
 from veracity.cards.runs import Runs
 from veracity.cli.baseline import not_worse
 from veracity.core.errors import InputError
+from veracity.results import Result
 from veracity.statistics.intervals import Array
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
@@ -110,6 +111,11 @@ def test_units_count_once_and_few_of_them_stop_nobody(monkeypatch: pytest.Monkey
         assert Race(["good", "bad"], 2 * SAMPLES).look(reading).stopped.keys() == stopped
 
 
+def pause_insertion(left: list[Judged], *_: Any) -> list[tuple[str, Any]]:
+    """One check pauses in this race: insertion."""
+    return [(one.name, key) for one in left for key in one.evidence["faithful"] if key[0] is INSERTION]
+
+
 @pytest.fixture(scope="module")
 def raced(known: Card, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Card:
     """The race of the known card, stopped between its rounds, in which `exact` then goes on."""
@@ -119,7 +125,7 @@ def raced(known: Card, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Runs, "kept_symmetries", lambda self: [])  # there are none, and looking for them takes time
         patch.setattr("veracity.cards.racing.waits", lambda one: True)
-        patch.setattr("veracity.cards.racing.hopeless", lambda *_, **__: {})
+        patch.setattr("veracity.cards.racing.to_pause", pause_insertion)
         found = known_card(root)
     assert {path: path.stat().st_mtime_ns for path in first} == first  # no cell of the first round was measured again
     return found
@@ -131,6 +137,20 @@ def test_a_race_goes_on_and_decides_the_same(raced: Card, known: Card) -> None:
     assert raced.undominated == known.undominated == ["exact"]
     sizes = {name: one.answers[0].checks[0].n for name, one in raced.explainers.items()}
     assert sizes == {**dict.fromkeys(known.explainers, 64), "exact": 80}
+    checks = {check.check: check for said in raced.explainers["exact"].answers for check in said.checks if check.n}
+    own, (look,) = checks.pop("insertion"), raced.record.race
+    assert (own.n, own.samples, own.level) == (64, 64, look.level)
+    assert {one.samples for one in checks.values()} == {None}
+    assert look.paused == {"exact": ["insertion"]}
+    assert "These would hardly tell more" not in str(raced)
+    assert "Checks that got no more samples, since these would hardly tell more: insertion of exact." in str(raced)
+    assert "1 check of others did" in page.html(raced.record)
+
+
+def test_a_check_that_paused_is_not_measured_again(raced: Card) -> None:
+    found = {one.score: one for one in Result(f"{raced.path}/maps").series if one.explainer == "exact"}
+    assert len(found["insertion"].samples) == 64
+    assert len(found["deletion"].samples) == 80
     assert "After 64 of 80 samples (5 explainers, each word at" in page.html(raced.record)
     assert "noisy is dominated by exact" in str(raced)
 
@@ -148,6 +168,8 @@ def test_a_case_after_the_last_sample_of_an_explainer(raced: Card, known: Card) 
     assert case.said["exact"].startswith("can be trusted ")
     assert case.said["edges"].startswith("not to be trusted for any case")
     assert set(case.table()["explainer"]) == {"exact"}
+    assert "insertion" not in set(case.table()["check"])
+    assert "Not measured for this case, since these checks stopped early: insertion." in case.said["exact"]
     assert raced.case(raced.cases.samples[5]).said["noisy"].startswith("can be trusted ")
     with pytest.raises(InputError, match="is not one of the 64 samples"):
         known.case(sample)

@@ -114,7 +114,7 @@ class CardStudy:
         about: dict[str, Any] = {"title": self.title, "settings": settings, "versions": versions()}
         with study(store, Kind.CARD, parts, **about) as kept, quietly():
             early = self.racing and not chosen.audit.subgroups  # whose words need all samples
-            race = Race(list(chosen.audit.explainers), len(chosen.rows), self.audit.confidence, early=early)
+            race = Race(list(chosen.audit.explainers), len(chosen.rows), self.audit.confidence, early=early, shares=chosen.shares)
             runs = Runs(chosen, self.title, folder, how)
             reading = runs.measure(crossed, self.audit, race)
             told = self.about(chosen, reading.results[MAPS], reading.samples)

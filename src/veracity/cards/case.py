@@ -247,17 +247,32 @@ def find(cases: Cases, which: Any) -> int | None:
 
 def audited_case(record: CardRecord, cases: Cases, place: int) -> Case:
     """One of the audited cases."""
-    sizes = stopped_sizes(record)
-    rows = [row for row in cases.rows if place < sizes.get(row.explainer, len(cases.samples))]
+    sizes, least = reaches(record, cases), fewest(record, cases)
+    rows = [row for row in cases.rows if place < sizes.get((row.explainer, row.title), len(cases.samples))]
     places = [place_of(row, values_of(row)[place], cases, own=True) for row in rows]
-    unmeasured = {name: f"not measured for this case, because it stopped after {count(n, 'sample')}." for name, n in sizes.items()}
-    said = sentences(record, cases, places, {name: why for name, why in unmeasured.items() if place >= sizes[name]})
-    return Case(cases.samples[place], len(cases.samples), tuple(places), said)
+    gone = [one.name for one in record.explainers if one.name not in {row.explainer for row in rows}]
+    unmeasured = {
+        name: f"not measured for this case, because it stopped after {count(least[name], 'sample')}." for name in gone if name in least
+    }
+    skipped = [row for row in cases.rows if row not in rows]
+    return Case(cases.samples[place], len(cases.samples), tuple(places), sentences(record, cases, places, unmeasured, skipped))
 
 
-def stopped_sizes(record: CardRecord) -> dict[str, int]:
-    """How many samples each explainer has that a race stopped."""
-    return {one.name: one.stopped.samples for one in record.explainers if one.stopped is not None}
+def reaches(record: CardRecord, cases: Cases) -> dict[tuple[str, str], int]:
+    """How many of the cases a race measured for a check of an explainer, where it stopped before the end."""
+    every = len(cases.samples)
+    ends = {one.name: every if one.stopped is None else one.stopped.samples for one in record.explainers}
+    checks = [(one.name, check) for one in record.explainers for said in one.answers for check in said.checks]
+    return {(name, check.title): ends[name] if check.samples is None else check.samples for name, check in checks}
+
+
+def fewest(record: CardRecord, cases: Cases) -> dict[str, int]:
+    """How many of the cases a race measured for all checks of an explainer."""
+    sizes, found = reaches(record, cases), dict[str, int]()
+    for row in cases.rows:
+        reach = sizes.get((row.explainer, row.title), len(cases.samples))
+        found[row.explainer] = min(reach, found.get(row.explainer, reach))
+    return found
 
 
 def values_of(row: CaseValues) -> Array:
@@ -279,9 +294,11 @@ def place_of(row: CaseValues, value: float, cases: Cases, *, own: bool) -> Place
     )
 
 
-def sentences(record: CardRecord, cases: Cases, places: Sequence[Place], unmeasured: Mapping[str, str]) -> dict[str, str]:
-    """A sentence about each explainer, of which some were not measured for this case."""
-    weak_by, sizes, said = dict[str, NDArray[np.bool_]](), stopped_sizes(record), dict[str, str]()
+def sentences(
+    record: CardRecord, cases: Cases, places: Sequence[Place], unmeasured: Mapping[str, str], skipped: Sequence[CaseValues] = ()
+) -> dict[str, str]:
+    """A sentence about each explainer, of which some were not measured for this case; of others, some checks were `skipped`."""
+    weak_by, sizes, said = dict[str, NDArray[np.bool_]](), fewest(record, cases), dict[str, str]()
     for row in cases.rows:
         weak_by[row.explainer] = weak_by.get(row.explainer, np.zeros(len(cases.samples), dtype=np.bool_)) | weak_cases(
             values_of(row), row.line
@@ -292,7 +309,9 @@ def sentences(record: CardRecord, cases: Cases, places: Sequence[Place], unmeasu
             continue
         short = [answer.question for answer in one.answers if answer.word == "falls short"]
         mine, audited = [where for where in places if where.explainer == one.name], sizes.get(one.name, len(cases.samples))
-        text = sentence(mine, int(weak_by[one.name].sum()) if mine else 0, audited, short, one.out)
+        text = sentence(mine, int(weak_by[one.name][:audited].sum()) if mine else 0, audited, short, one.out)
+        if mine and not one.out and (left := [row.title for row in skipped if row.explainer == one.name]):
+            text = f"{text} Not measured for this case, since these checks stopped early: {', '.join(left)}."
         words = {answer.question: answer.word for answer in one.answers}
         open_ = [what for key, what in TRUST.items() if words.get(key) == "cannot tell yet" and not one.out]
         said[one.name] = f"{text} Nobody can tell yet whether it {' and '.join(open_)}." if open_ else text

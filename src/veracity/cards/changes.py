@@ -5,8 +5,9 @@ is the mean over samples of u_after - u_before with u = (gap - v room) / mean ro
 crossed where all samples share the draws. Otherwise the ends are those of two independent estimates. All comparisons are corrected
 together (Bonferroni), and differences up to the card's margin count as none. Of question 0 only the words count, as for dominance.
 
-An explainer that a race stopped in one of the cards is compared on the samples that both cards have of it. When it was stopped depends on
-its values, so its interval has the share of alpha of that look, as on the cards: whichever look it is, all of them miss with alpha at most.
+What a race stopped in one of the cards, an explainer or one of its checks, is compared on the samples that both cards have of it. When it
+was stopped depends on its values, so its interval has the share of alpha of that look, as on the cards: whichever look it is, all of them
+miss with alpha at most.
 Two independent cards have the product of their shares. Questions 4 and 5 are asked once, and have all of alpha.
 """
 
@@ -65,8 +66,8 @@ class Change:
     """One check of one explainer in two cards: after - before, in shares of the way from the reference to the ideal.
 
     The ends are NaN if there is no interval; `why` then says why the two cannot be compared. Differences up to the `margin` of the card
-    count as none, even if chance cannot explain them. `level` is the confidence of the interval. If a race stopped the explainer, all of it
-    is about the `first` samples of the cards; 0 if it is about all.
+    count as none, even if chance cannot explain them. `level` is the confidence of the interval. If a race stopped the explainer or the
+    check, all of it is about the `first` samples of the cards; 0 if it is about all.
     """
 
     explainer: str
@@ -156,10 +157,15 @@ class Side:
         """The samples of an explainer that no race stops."""
         return self.card.record.planned or self.card.record.samples
 
-    def reach(self, explainer: str) -> int:
-        """How many samples the card has of an explainer."""
-        stopped = self.card.explainers[explainer].stopped
-        return self.card.record.samples if stopped is None else stopped.samples
+    def reach(self, key: Key) -> int:
+        """How many samples the card has of a check."""
+        own, stopped = self.checks[key].samples, self.card.explainers[key[0]].stopped
+        return own if own is not None else self.card.record.samples if stopped is None else stopped.samples
+
+    def level(self, key: Key) -> float:
+        """The confidence of the interval of a check."""
+        own, stopped = self.checks[key].level, self.card.explainers[key[0]].stopped
+        return own if own is not None else self.card.record.level if stopped is None else stopped.level
 
     def share(self, samples: int) -> float:
         """The share of alpha of the look at so many samples; all of it if there was no race."""
@@ -198,21 +204,24 @@ class Side:
     @cached_property
     def evidence(self) -> dict[Key, Evidence]:
         """The evidence of every check whose run gives the value on the card."""
-        names = self.card.explainers if self.results else ()
-        return {key: one for name in names for key, one in self.rebuilt(name, self.reach(name)) if self.says(key, one)}
+        keys = self.checks if self.results else ()
+        found = {key: self.measured(key[0], self.reach(key)).get(key) for key in keys}
+        return {key: one for key, one in found.items() if one is not None and self.says(key, one)}
 
     @cached_property
-    def shorter(self) -> dict[tuple[str, int], dict[Key, Evidence]]:
-        """The evidence on fewer samples than the card has of an explainer, as far as it was asked for."""
+    def measurements(self) -> dict[tuple[str, int], dict[Key, Evidence]]:
+        """What the runs say about explainers on the first samples, as far as it was asked for."""
         return {}
+
+    def measured(self, explainer: str, samples: int) -> dict[Key, Evidence]:
+        """What the runs say about an explainer on the first samples."""
+        if (explainer, samples) not in self.measurements:
+            self.measurements[explainer, samples] = dict(self.rebuilt(explainer, samples))
+        return self.measurements[explainer, samples]
 
     def on_first(self, key: Key, samples: int) -> Evidence | None:
         """The evidence of a check on the first samples; None if its run is not there or does not give the value on the card."""
-        if key not in self.evidence or samples == self.reach(key[0]):
-            return self.evidence.get(key)
-        if (key[0], samples) not in self.shorter:
-            self.shorter[key[0], samples] = dict(self.rebuilt(key[0], samples))
-        return self.shorter[key[0], samples].get(key)
+        return self.measured(key[0], samples).get(key) if key in self.evidence else None
 
     def says(self, key: Key, one: Evidence) -> bool:
         """Whether the card has the value of this evidence: a run may be older than the card."""
@@ -221,7 +230,7 @@ class Side:
 
     def value(self, key: Key, samples: int) -> float:
         """The value of a check on the first samples: that of the card if it has no others."""
-        one = None if samples == self.reach(key[0]) else self.on_first(key, samples)
+        one = None if samples == self.reach(key) else self.on_first(key, samples)
         return nan_of(self.checks[key].value) if one is None else value_of(one)
 
     def terms(self, key: Key, samples: int) -> Terms | None:
@@ -233,14 +242,12 @@ class Side:
 
     def interval(self, key: Key, confidence: float) -> Interval:
         """The value of a check at a confidence: from its run, else from the card, whose interval is widened or narrowed."""
-        check, terms, one = self.checks[key], self.terms(key, self.reach(key[0])), self.evidence.get(key)
+        check, terms, one = self.checks[key], self.terms(key, self.reach(key)), self.evidence.get(key)
         value, n = nan_of(check.value), check.n
         standing = None if one is None else terms.standing(check.line, confidence) if terms is not None else one.judge(confidence)
         if standing is not None:
             return Interval(value=value, low=standing.low, high=standing.high, n=n)
-        stopped = self.card.explainers[key[0]].stopped
-        own = self.card.record.level if stopped is None else stopped.level
-        wider = float(ndtri(0.5 + confidence / 2.0) / ndtri(0.5 + own / 2.0))
+        wider = float(ndtri(0.5 + confidence / 2.0) / ndtri(0.5 + self.level(key) / 2.0))
         low, high = (value + wider * (nan_of(end) - value) for end in (check.low, check.high))
         return Interval(value=value, low=low, high=high, n=n)
 
@@ -399,7 +406,7 @@ class Changes:
             )
         if stopped := self.stopped():
             parts = [f"{joined(names)} on the first {samples}" for samples, names in stopped.items()]
-            yield f"Racing stopped explainers early, so they are compared on the samples that both cards have of them: {'; '.join(parts)}."
+            yield f"Racing stopped some early, so they are compared on the samples that both cards have of them: {'; '.join(parts)}."
         names = [set(card.explainers) for card in self.cards]
         gone, new = (joined(sorted(one - other)) for one, other in (names, names[::-1]))
         if gone or new:
@@ -409,10 +416,13 @@ class Changes:
             yield f"These explainers have other settings now, so that more than the model may have changed: {joined(other)}."
 
     def stopped(self) -> dict[int, list[str]]:
-        """The explainers that are compared on fewer samples than the cards have, by the number of samples."""
+        """The explainers, or their checks, that are compared on fewer samples than the cards have, by the number of samples."""
         found: dict[int, list[str]] = {}
-        for name, first in {one.explainer: one.first for one in self.rows if one.first}.items():
-            found.setdefault(first, []).append(name)
+        for name in dict.fromkeys(one.explainer for one in self.rows):
+            own = [one for one in self.rows if one.explainer == name and one.question not in ONCE and (one.first or math.isfinite(one.low))]
+            for first in sorted({one.first for one in own if one.first}):
+                titles = [one.title for one in own if one.first == first]
+                found.setdefault(first, []).append(name if len(titles) == len(own) else f"{name} ({joined(titles)})")
         return dict(sorted(found.items()))
 
     def other_settings(self) -> list[str]:
@@ -490,7 +500,7 @@ def change(old: Side, new: Side, key: Key, level: float, same: bool) -> Change:
     """One check that both cards have a value of."""
     told: dict[str, Any] = dict(zip(("explainer", "question", "check", "title"), key, strict=True))
     told["margin"] = new.card.record.margin
-    reach = [side.reach(key[0]) for side in (old, new)]
+    reach = [side.reach(key) for side in (old, new)]
     least, once = min(reach), key[1] in ONCE
     first, second = old.terms(key, least), new.terms(key, least)
     if same and first is not None and second is not None and (first.gap.shape, first.crossed) == (second.gap.shape, second.crossed):

@@ -71,6 +71,11 @@ class Check(ABC):
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
         """What was measured; a standing if nothing was, with the reason."""
 
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The scores that it reads."""
+        return (self.score,)
+
     def parts(self, reading: Reading) -> list[str]:
         """The parts in which the score is measured."""
         return [self.part] if self.part in reading.results else []
@@ -105,6 +110,11 @@ class LosesAgreement(Check):
 
     compares: bool = False
     directed_only: bool = False
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The similarity, and the agreement that it is held against."""
+        return (self.score, RANKS)
 
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
         """The loss on every sample, of 1 that could be lost."""
@@ -182,6 +192,11 @@ class KeepsSymmetry(Check):
     The identity, at which every map agrees with itself, is left out.
     """
 
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The agreement along the symmetry, and that with itself."""
+        return (self.score, OWN)
+
     def parts(self, reading: Reading) -> list[str]:
         """One part for each symmetry."""
         return list(reading.symmetries)
@@ -207,6 +222,11 @@ class NotMisled(Check):
 
     rare: str
     rarity: float
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """What the search finds, and how rare it is."""
+        return (self.score, self.rare)
 
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
         """The worst agreement that was found around every sample."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,12 +44,23 @@ Found = Mapping[Key, Evidence | Standing]
 
 
 @dataclass(frozen=True)
+class Pause:
+    """A check of an explainer that got no more samples than these in a race: what it found, at the `level` of that look."""
+
+    samples: int
+    level: float
+    evidence: Evidence
+    standing: Standing
+
+
+@dataclass(frozen=True)
 class Judged:
-    """One explainer: the evidence and the standing of every check, by question."""
+    """One explainer: the evidence and the standing of every check, by question; of those that `paused`, what was found then."""
 
     name: str
     evidence: Mapping[str, Found]
     standings: Mapping[str, Mapping[Key, Standing]]
+    paused: Mapping[Key, Pause] = field(default_factory=dict)
 
     @property
     def words(self) -> dict[str, Word]:
@@ -67,27 +78,38 @@ class Judged:
 
 
 def judge(
-    reading: Reading, explainers: Sequence[str], confidence: float, stopped: Iterable[Judged] = ()
+    reading: Reading,
+    explainers: Sequence[str],
+    confidence: float,
+    stopped: Iterable[Judged] = (),
+    paused: Mapping[str, Mapping[Key, Pause]] | None = None,
 ) -> tuple[list[Judged], int, float]:
     """Every explainer, how many comparisons there are, and the confidence of each of them.
 
     Comparisons of all explainers and questions are one family: all words of the card are right together with the given confidence.
-    Those of explainers that were `stopped` count as well: who is left depends on the same samples.
+    Those of explainers that were `stopped` and of checks that `paused` count as well: who is left depends on the same samples.
     """
-    found = {name: {one.key: evidence_for(reading, name, one) for one in QUESTIONS} for name in explainers}
+    pauses = {name: (paused or {}).get(name, {}) for name in explainers}
+    found = {name: {one.key: before(evidence_for(reading, name, one), pauses[name]) for one in QUESTIONS} for name in explainers}
     family = [*found.values(), *(one.evidence for one in stopped)]
     comparisons = sum(isinstance(one, Evidence) for parts in family for part in parts.values() for one in part.values())
     level = level_for(comparisons, confidence)
-    return (
-        [Judged(name, parts, {key: stand(part, level) for key, part in parts.items()}) for name, parts in found.items()],
-        comparisons,
-        level,
-    )
+    judged = [
+        Judged(name, parts, {key: stand(part, level, pauses[name]) for key, part in parts.items()}, pauses[name])
+        for name, parts in found.items()
+    ]
+    return judged, comparisons, level
 
 
-def stand(found: Found, level: float) -> dict[Key, Standing]:
-    """The standings of the checks of one question."""
-    return {key: one.judge(level) if isinstance(one, Evidence) else one for key, one in found.items()}
+def before(found: Found, pauses: Mapping[Key, Pause]) -> Found:
+    """The evidence of a question, with what checks had found when they paused."""
+    return {key: pauses[key].evidence if key in pauses else one for key, one in found.items()}
+
+
+def stand(found: Found, level: float, pauses: Mapping[Key, Pause] | None = None) -> dict[Key, Standing]:
+    """The standings of the checks of one question; those that paused keep theirs."""
+    kept = {key: one.standing for key, one in (pauses or {}).items() if key in found}
+    return {key: kept.get(key) or (one.judge(level) if isinstance(one, Evidence) else one) for key, one in found.items()}
 
 
 @dataclass(frozen=True)
@@ -106,9 +128,10 @@ def collect(
 
     Explainers that a race told about before its end keep what was told then; `confidence` is that of the words told now.
     """
-    before = {} if race is None else race.told
-    left = [name for name in explainers if name not in before]
-    judged, comparisons, level = judge(reading, left, confidence, [one.judged for one in before.values()])
+    early = {} if race is None else race.told
+    left = [name for name in explainers if name not in early]
+    paused = None if race is None else race.paused
+    judged, comparisons, level = judge(reading, left, confidence, [one.judged for one in early.values()], paused)
     if race is not None and race.looks and not judged:  # the last look told everything
         comparisons, level = race.looks[-1].comparisons, race.looks[-1].level
     first = QUESTIONS[0]
@@ -120,11 +143,10 @@ def collect(
     inside = [one for one in judged if one.words[first.key] is not Word.SHORT]
     order = rivals(inside, reading)
     now = {one.name: Told(one, reading, order) for one in judged}
-    told = {name: before.get(name) or now[name] for name in explainers}
+    told = {name: early.get(name) or now[name] for name in explainers}
     stops = {} if race is None else {name: stop_record(one) for name, one in race.stopped.items()}
-    valid = {name for name, one in told.items() if one.judged.words[first.key] is not Word.SHORT}
-    free = {name for name, one in stops.items() if one.why == SETTLED or (one.why == UNLIKELY and not valid & above(told[name]).keys())}
-    free |= set({} if order is None else order.undominated())
+    stops |= {one.name: resting(one) for one in judged if one.paused and not any(True for _ in going(one))}
+    free = {name for name, one in stops.items() if one.why == SETTLED} | set({} if order is None else order.undominated())
     judged = [one.judged for one in told.values()]
     words = {one.name: {key: word.value for key, word in one.words.items()} for one in judged}
     records = [record_of(one.judged, one.reading, control=False, order=one.order, stopped=stops.get(name)) for name, one in told.items()]
@@ -155,12 +177,6 @@ def collect(
     return record, judged
 
 
-def above(one: Told) -> Mapping[str, float]:
-    """Those that dominated an explainer when it was told."""
-    known = one.order is not None and one.judged.name in one.order.explainers
-    return one.order.above(one.judged.name) if one.order is not None and known else {}
-
-
 def use_record(use: Any, words: Mapping[str, Mapping[str, str]]) -> UseRecord:
     """Who is fit for a use."""
     fit, maybe, unfit = fit_for(use, words)
@@ -184,7 +200,7 @@ def subgroups(reading: Reading, explainers: Sequence[str], confidence: float) ->
     def answers(key: tuple[str, str]) -> Iterator[GroupExplainer]:
         for name, asked in found.get(key, {}).items():
             own = Judged(name, asked, {question: stand(part, level) for question, part in asked.items()})
-            said = [answer_of(one, asked[one.key], own.standings[one.key], own.words[one.key], inner[key]) for one in QUESTIONS]
+            said = [answer_of(one, own, inner[key]) for one in QUESTIONS]
             yield GroupExplainer(name=name, answers=said)
 
     records = [
@@ -224,18 +240,22 @@ def keyed_gains(judged: Sequence[Judged], samples: int) -> list[tuple[Key, Gains
     keys = dict.fromkeys(key for known in every for key in known)
     nothing = np.full(samples, np.nan)
 
-    def rows(key: Key, part: str) -> Array:
-        found = [nothing if key not in known else getattr(known[key], part) for known in every]
-        return np.stack([np.concatenate([one, nothing[len(one) :]]) for one in found])
+    def rows(key: Key, part: str) -> list[Array]:
+        return [nothing if key not in known else getattr(known[key], part) for known in every]
 
-    return [(key, Gains(rows(key, "gap"), rows(key, "room"))) for key in keys]
+    def table(key: Key, part: str) -> Array:
+        return np.stack([np.concatenate([one, nothing[len(one) :]]) for one in rows(key, part)])
+
+    return [(key, Gains(table(key, "gap"), table(key, "room"), np.array([len(one) for one in rows(key, "gap")]))) for key in keys]
 
 
 def twins(judged: Sequence[Judged]) -> list[str]:
-    """A sentence about explainers whose numbers are all the same."""
+    """A sentence about explainers whose numbers are all the same, on the samples that all checks of all of them have."""
+    found = {one.name: [evidence.gap for _, evidence in one.gains() if evidence.gap is not None] for one in judged}
+    most = min((len(gap) for gaps in found.values() for gap in gaps), default=0)
     groups: dict[bytes, list[str]] = {}
     for one in judged:
-        parts = [np.nan_to_num(evidence.gap, nan=-9.0).round(5).tobytes() for _, evidence in one.gains() if evidence.gap is not None]
+        parts = [np.nan_to_num(gap[:most], nan=-9.0).round(5).tobytes() for gap in found[one.name]]
         if parts:
             groups.setdefault(b"".join(parts), []).append(one.name)
     same = [" and ".join(names) for names in groups.values() if len(names) > 1]
@@ -244,6 +264,20 @@ def twins(judged: Sequence[Judged]) -> list[str]:
         if same
         else []
     )
+
+
+def going(one: Judged) -> Iterator[tuple[Key, Standing]]:
+    """The checks of an explainer that more samples are asked for, with their standings: questions 4 and 5 are asked once."""
+    for question, found in one.standings.items():
+        for key, standing in found.items():
+            if key[0].part not in (SEARCH, TRAINING) and isinstance(one.evidence[question][key], Evidence) and key not in one.paused:
+                yield key, standing
+
+
+def resting(one: Judged) -> StopRecord:
+    """That all checks of an explainer paused, as plain data."""
+    last = max(one.paused.values(), key=lambda pause: pause.samples)
+    return StopRecord(why=UNLIKELY, samples=last.samples, level=last.level, by=[])
 
 
 def stop_record(one: Stop) -> StopRecord:
@@ -260,6 +294,7 @@ def look_record(one: Look) -> LookRecord:
         level=one.level,
         explainers=list(one.inside),
         stopped=list(one.stopped),
+        paused={name: [key[0].key for key in keys] for name, keys in one.paused.items()},
     )
 
 
@@ -274,23 +309,20 @@ def record_of(
         name=one.name,
         control=control,
         out=words[QUESTIONS[0].key] is Word.SHORT,
-        answers=[
-            answer_of(question, one.evidence[question.key], one.standings[question.key], words[question.key], reading)
-            for question in QUESTIONS
-            if question.key in words
-        ],
+        answers=[answer_of(question, one, reading) for question in QUESTIONS if question.key in words],
         undominated=alone,
         dominated_by=order.above(one.name) if order is not None and known else {},
         stopped=stopped,
     )
 
 
-def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing], word: Word, reading: Reading) -> AnswerRecord:
-    """The answer to one question, in a sentence and in numbers."""
+def answer_of(question: Question, about: Judged, reading: Reading) -> AnswerRecord:
+    """The answer to one question about an explainer, in a sentence and in numbers."""
+    found, standings, word = about.evidence[question.key], about.standings[question.key], about.words[question.key]
     checks = []
     for (check, part), standing in standings.items():
         evidence = found[check, part]
-        told = evidence if isinstance(evidence, Evidence) else None
+        told, pause = evidence if isinstance(evidence, Evidence) else None, about.paused.get((check, part))
         what = reading.symmetries.get(part, ("", None))[0]
         checks.append(
             CheckRecord(
@@ -311,6 +343,8 @@ def answer_of(question: Question, found: Found, standings: Mapping[Key, Standing
                 more=standing.more,
                 unseen=or_none(standing.unseen),
                 why=standing.why,
+                samples=None if pause is None else pause.samples,
+                level=None if pause is None else pause.level,
             )
         )
     told_in_words = [(check, reading.symmetries.get(part, ("", None))[0], one) for (check, part), one in standings.items()]

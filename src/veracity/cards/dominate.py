@@ -2,12 +2,12 @@
 
 A dominates B if A is not worse than B on any check, within a margin, and better by more than the margin on at least one. Every check is in
 the same unit: the share of the way from its reference to the ideal that an explainer covers. The samples are resampled, so that every
-statement has the share of resamples in which it is true.
+statement has the share of resamples in which it is true. Two explainers are compared on the samples that both were measured on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +29,13 @@ Flags = NDArray[np.bool_]
 class Gains:
     """One check of all explainers: `gap` and `room` (explainers, samples), NaN where undefined; or fixed `values` (explainers,).
 
-    The value of an explainer is mean gap / mean room over the samples that it has.
+    The value of an explainer is mean gap / mean room over the samples that it has. In a race, an explainer may have been measured on the
+    first `reach` samples alone (explainers,); None if all were measured on all samples.
     """
 
     gap: Array
     room: Array
+    reach: NDArray[np.int64] | None = None
 
     @classmethod
     def fixed(cls, values: Array, samples: int) -> Gains:
@@ -52,25 +54,44 @@ class Gains:
         gap, room = (weights @ np.where(known, part, 0.0).T for part in (self.gap, self.room))
         return np.where(room > 0.0, gap / np.where(room > 0.0, room, 1.0), np.nan)
 
+    @property
+    def reaches(self) -> NDArray[np.int64]:
+        """How many samples each explainer was measured on."""
+        return np.full(len(self.gap), self.gap.shape[1]) if self.reach is None else self.reach
 
-def dominance(values: Sequence[Array], margin: float = MARGIN) -> Flags:
-    """Whether i dominates j, (B, explainers, explainers), from the values of every check, each (B, explainers).
+    def differences(self, weights: Array) -> Array:
+        """value i - value j (B, explainers, explainers) over the samples on which both were measured, weighted as for `values`.
+
+        >>> gains = Gains(np.array([[1.0, 3.0], [1.0, np.nan]]), np.ones((2, 2)), reach=np.array([2, 1]))
+        >>> gains.differences(np.ones((1, 2)))[0].tolist()
+        [[0.0, 0.0], [0.0, 0.0]]
+        """
+        reaches = self.reaches
+        both = np.minimum(reaches[:, None], reaches[None, :])
+        found = np.full((len(weights), *both.shape), np.nan)
+        for reach in np.unique(reaches).tolist():
+            value = Gains(self.gap[:, :reach], self.room[:, :reach]).values(weights[:, :reach])
+            found = np.where(both == reach, value[:, :, None] - value[:, None, :], found)
+        return found
+
+
+def dominance(differences: Iterable[Array], margin: float = MARGIN) -> Flags:
+    """Whether i dominates j, (B, explainers, explainers), from the differences value i - value j on every check, of the same shape.
 
     A check on which either has no value says nothing about the two.
 
-    >>> one, two = np.array([[0.9, 0.5, 0.9]]), np.array([[0.5, 0.5, 0.9]])
+    >>> one, two = (np.array([[[0.0, first], [-first, 0.0]]]) for first in (0.4, 0.0))
     >>> dominance([one, two])[0].astype(int).tolist()
-    [[0, 1, 0], [0, 0, 0], [1, 1, 0]]
+    [[0, 1], [0, 0]]
     """
-    if not values:
+    better: Flags | None = None
+    worse: Flags | None = None
+    for difference in differences:
+        above, below = difference > margin, difference < -margin
+        better, worse = (above if better is None else better | above), (below if worse is None else worse | below)
+    if better is None or worse is None:
         raise InputError("Dominance needs at least one check.")
-    worse = np.zeros((*values[0].shape, values[0].shape[1]), dtype=np.bool_)
-    better = np.zeros_like(worse)
-    for table in values:
-        difference = table[:, :, None] - table[:, None, :]
-        worse |= difference < -margin
-        better |= difference > margin
-    return better & ~worse
+    return np.asarray(better & ~worse)
 
 
 @dataclass(frozen=True)
@@ -89,7 +110,7 @@ class Dominance:
             return cls(tuple(explainers), np.zeros((count, count)), np.ones(count))
         above, free, total = np.zeros((count, count)), np.zeros(count), 0
         for weights in resamplings(checks[0].gap.shape[1], units):
-            found = dominance([one.values(weights) for one in checks], margin)
+            found = dominance((one.differences(weights) for one in checks), margin)
             above += found.sum(axis=0)
             free += (~found.any(axis=1)).sum(axis=0)
             total += len(weights)

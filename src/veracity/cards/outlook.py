@@ -2,7 +2,7 @@
 
 After n of N samples, a mean of the N will differ from that of the n by a normal error with the variance s^2 (1/n - 1/N), where s is the
 spread over samples. So each possible future has a mean of its own, and an interval that is narrower by sqrt(n / N). What the futures
-hardly ever change is not worth more passes: the race stops for futility (Lan, Simon and Halperin, Stochastically curtailed tests in
+hardly ever change is not worth more passes: it stops for futility (Lan, Simon and Halperin, Stochastically curtailed tests in
 long-term clinical trials, 1982). That decides nothing, and what was stopped goes on to count among the comparisons, so it
 spends no alpha.
 """
@@ -11,24 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from veracity.cards.decide import Standing, Word
-from veracity.cards.dominate import MARGIN, SURE, Gains, dominance
-from veracity.statistics.intervals import t_quantile
+from veracity.cards.dominate import MARGIN, SURE, Gains
+from veracity.statistics.intervals import Array, t_quantile
 from veracity.statistics.resampling import resamplings
 from veracity.statistics.units import Codes
 
-HOPE = 0.05
-"""More samples are worth their passes if they tell an open check with more than this chance."""
-RISK = 0.01
-"""They are also worth it if who is undominated changes in more than this share of the futures."""
-PART = 0.1
-"""Who takes part in more than this share of the futures that change a membership is needed to tell it."""
 FUTURES, RESAMPLES = 200, 200
 """Futures, and resamples in each."""
 Flags = NDArray[np.bool_]
@@ -57,58 +51,90 @@ def chance_of_word(one: Standing, line: float, *, level: float, later: float, se
     return float(ndtr((distance - width) / spread) + ndtr((-distance - width) / spread))
 
 
-@dataclass(frozen=True)
-class Memberships:
-    """Who is undominated now, how often that changes in the futures, and who takes part in it.
+class Futures:
+    """Who is undominated in each possible future, and whether that stays so if some checks of some explainers end now.
 
-    `free` and `change` (explainers,); `above[i, j]`: i dominates j now; `part[i, j]`: the share of the futures in which j enters or
-    leaves the undominated ones and whether i dominates it changes as well.
-    """
-
-    free: Flags
-    change: NDArray[np.float64]
-    above: Flags
-    part: NDArray[np.float64]
-
-    def waiting(self, inside: Flags) -> Flags:
-        """Who must go on, given who goes on for other reasons: those whose membership may change, and those who are needed to tell it.
-
-        If one that is dominated now goes on, so do those that dominate it.
-        """
-        unsure: Flags = np.asarray(self.change > RISK)
-        needed = (self.part > PART * self.change) & unsure
-        found: Flags = np.asarray(inside | unsure | needed.any(axis=1))
-        while (more := np.asarray(found | (self.above & found).any(axis=1))).sum() > found.sum():
-            found = more  # who dominates somebody that goes on goes on too, however many steps away
-        return found
-
-
-def memberships(checks: Sequence[Gains], seen: float, units: Codes | None = None, margin: float = MARGIN) -> Memberships:
-    """What futures say about who is undominated, by the rule of the end: i dominates j if it does in 95 % of the resamples.
-
-    Resamples of what was seen, which scatter by s / sqrt(n), serve for both errors: that of the future means, scaled by
-    sqrt(1 - seen), and that of resamples in the future, scaled by sqrt(seen).
+    A check of an explainer that goes on moves: its value in a future differs from today's by an error of the size s sqrt(1/n - 1/N), and
+    its resamples there scatter by s / sqrt(N). Resamples of what was seen, which scatter by s / sqrt(n), serve for both, scaled by
+    sqrt(1 - seen) and sqrt(seen). One that ends keeps the samples that it has. Two explainers are compared on the samples that both have,
+    so their difference stays as it is if either of them ends. In each future, i dominates j if it does in 95 % of the resamples.
 
     >>> near = Gains(np.array([[0.5, 0.7] * 9, [0.53, 0.57] * 9]), np.ones((2, 18)))
     >>> far = Gains(np.array([[0.8, 0.9] * 9, [0.2, 0.3] * 9]), np.ones((2, 18)))
-    >>> memberships([near], 0.25).free.tolist(), memberships([far], 0.25).change.tolist()
-    ([True, True], [0.0, 0.0])
+    >>> Futures([near], 0.25).free.mean(axis=0).tolist(), Futures([far], 0.25).free.mean(axis=0).tolist()
+    ([1.0, 0.745], [1.0, 0.0])
     """
-    count = checks[0].gap.shape[0]
-    now = [one.values(np.ones((1, one.gap.shape[1]))) for one in checks]
-    drawn = next(resamplings(checks[0].gap.shape[1], units))
-    around = [one.values(drawn[: FUTURES + RESAMPLES]) - here for one, here in zip(checks, now, strict=True)]
 
-    def above(shift: Sequence[NDArray[np.float64]], scale: float) -> Flags:
-        tables = [here + moved + scale * one[FUTURES:] for here, moved, one in zip(now, shift, around, strict=True)]
-        return np.asarray(dominance(tables, margin).mean(axis=0) >= SURE)
+    def __init__(self, checks: Sequence[Gains], seen: float, units: Codes | None = None, margin: float = MARGIN) -> None:
+        self.checks, self.seen, self.margin = checks, seen, margin
+        explainers, self.samples = checks[0].gap.shape
+        self.drawn = next(resamplings(self.samples, units))[: FUTURES + RESAMPLES]
+        self.reach = np.stack([one.reaches for one in checks])
+        self.going: Flags = self.reach == self.samples
+        self.moving, self.fixed = cache(self.find_moving), cache(self.find_fixed)
+        shape = (min(FUTURES, len(self.drawn)), len(self.drawn[FUTURES:]), explainers, explainers)
+        self.better, self.worse = (np.zeros(shape, dtype=np.int8) for _ in range(2))
+        for check in range(len(checks)):
+            for one in range(explainers):
+                difference = self.differences(check, one)
+                self.better[:, :, one] += self.over(difference)
+                self.worse[:, :, one] += self.under(difference)
+        self.above = self.dominates(self.better, self.worse)
+        self.free: Flags = np.asarray(~self.above.any(axis=1))
 
-    none = [np.zeros(count)] * len(checks)
-    here = above(none, 1.0)
-    futures = np.stack(
-        [above([math.sqrt(1.0 - seen) * one[future] for one in around], math.sqrt(seen)) for future in range(min(FUTURES, len(drawn)))]
-    )
-    free: Flags = np.asarray(~here.any(axis=0))
-    changed = ~futures.any(axis=1) != free
-    part = ((futures != here) & changed[:, None, :]).mean(axis=0)
-    return Memberships(free, changed.mean(axis=0), here, part)
+    def find_moving(self, check: int) -> Array:
+        """The values of a check that goes on (futures, resamples, explainers)."""
+        now = self.checks[check].values(np.ones((1, self.samples)))
+        around = self.checks[check].values(self.drawn) - now
+        futures, resamples = math.sqrt(1.0 - self.seen) * around[:FUTURES], math.sqrt(self.seen) * around[FUTURES:]
+        return np.asarray(now + futures[:, None] + resamples[None])
+
+    def find_fixed(self, check: int, reach: int) -> Array:
+        """The values of a check on the first samples alone (resamples, explainers)."""
+        one = self.checks[check]
+        return Gains(one.gap[:, :reach], one.room[:, :reach]).values(self.drawn[FUTURES:, :reach])
+
+    def differences(self, check: int, one: int) -> Array:
+        """How far an explainer lies above every other one on a check (futures, resamples, explainers)."""
+        moving = self.moving(check)
+        found = np.asarray(moving[..., one, None] - moving)
+        moves = self.going[check, one] & self.going[check]
+        both = np.minimum(self.reach[check, one], self.reach[check])
+        for reach in np.unique(both[~moves]).tolist():
+            fixed = self.fixed(check, reach)
+            found = np.where(~moves & (both == reach), (fixed[:, one, None] - fixed)[None], found)
+        return found
+
+    @staticmethod
+    def dominates(better: NDArray[np.int8], worse: NDArray[np.int8]) -> Flags:
+        """In which futures i dominates j, from the number of checks on which it is better and worse (futures, resamples, ...)."""
+        return np.asarray(((better > 0) & (worse == 0)).mean(axis=1) >= SURE)
+
+    def end(self, check: int, one: int, risk: float) -> bool:
+        """End a check of an explainer if, in all but this share of the futures, the same ones are then undominated; whether it ended."""
+        before = self.differences(check, one)
+        self.going[check, one] = False
+        after = self.differences(check, one)
+        rows, columns = (slice(None), slice(None), one), (slice(None), slice(None), slice(None), one)
+        above, below = (part(after) - part(before) for part in (self.over, self.under))
+        better, worse = self.better.copy(), self.worse.copy()
+        better[rows] += above
+        worse[rows] += below
+        better[columns] += below
+        worse[columns] += above
+        found = self.above.copy()
+        found[:, one] = self.dominates(better[rows], worse[rows])
+        found[:, :, one] = self.dominates(better[columns], worse[columns])
+        if (~found.any(axis=1) != self.free).any(axis=1).mean() > risk:
+            self.going[check, one] = True
+            return False
+        self.better, self.worse, self.above = better, worse, found
+        return True
+
+    def over(self, difference: Array) -> NDArray[np.int8]:
+        """Where a difference counts as better."""
+        return (difference > self.margin).astype(np.int8)
+
+    def under(self, difference: Array) -> NDArray[np.int8]:
+        """Where a difference counts as worse."""
+        return (difference < -self.margin).astype(np.int8)

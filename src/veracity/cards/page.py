@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from veracity.cards.decide import MAY_CONTRADICT, contradictory, most_needed
 from veracity.cards.questions import QUESTIONS
-from veracity.cards.record import AnswerRecord, CardRecord, ExplainerRecord, GroupRecord, MetaRecord, OrderRecord, TruthRecord
+from veracity.cards.record import (
+    AnswerRecord,
+    CardRecord,
+    ExplainerRecord,
+    GroupRecord,
+    LookRecord,
+    MetaRecord,
+    OrderRecord,
+    TruthRecord,
+)
 from veracity.cards.remedies import advice_sentences
 from veracity.core.wording import count as of
 from veracity.core.wording import joined, number
@@ -225,10 +234,26 @@ def race(card: CardRecord) -> list[str]:
         parts += [f"the samples left would hardly tell more about {joined(unlikely)}"] if unlikely else []
         went = f"{'; '.join(parts)}. {'It gets' if len(named) == 1 else 'They get'} no more samples" if parts else "nobody was stopped"
         level = f"{PERCENT - PERCENT * (1.0 - look.level):.6g}"
-        said.append(
-            f"After {look.samples} of {card.planned} samples ({of(len(look.explainers), 'explainer')}, each word at {level} %): {went}."
-        )
+        who = f"{of(len(look.explainers), 'explainer')}, each word at {level} %"
+        said.append(f"After {look.samples} of {card.planned} samples ({who}): {went}.{paused(look)}")
     return said
+
+
+def paused(look: LookRecord) -> str:
+    """Which checks of the explainers that went on got no more samples, in a sentence; "" if all did."""
+    titles = {check.key: check.title for question in QUESTIONS for check in question.checks}
+    who: dict[str, list[str]] = {}
+    for name, keys in look.paused.items():
+        for key in dict.fromkeys(keys):
+            who.setdefault(titles.get(key, key), []).append(name)
+    if not who:
+        return ""
+    parts = [f"{title} of {joined(names) if len(names) <= FEW else of(len(names), 'explainer')}" for title, names in who.items()]
+    return f" Checks that got no more samples, since these would hardly tell more: {'; '.join(parts)}."
+
+
+FEW = 3
+"""Of more explainers, only the number is said."""
 
 
 def ranked(card: CardRecord) -> list[ExplainerRecord]:
@@ -407,6 +432,9 @@ def facts(card: CardRecord) -> list[str]:
     )
     fewer = sum(one.stopped is not None and one.stopped.samples < card.samples for one in card.explainers)
     said += [f"{of(fewer, 'explainer')} stopped after fewer samples"] if fewer else []
+    others = (one for one in card.explainers if one.stopped is None)
+    paused = sum(check.samples is not None for one in others for answer in one.answers for check in answer.checks)
+    said += [f"{of(paused, 'check')} of others did"] if paused else []
     said.append(f"time budget {card.budget}")
     said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []
     return said
@@ -416,7 +444,7 @@ def unused(card: CardRecord) -> str:
     """What the samples that were not used would tell, and how to use them; "" if all were used or nothing is open."""
     left = card.available - card.samples
     waiting = [one for one in card.explainers if not one.control and one.stopped is None]  # a race says itself why it stopped others
-    open_ = [answer for one in waiting for answer in one.answers if answer.word == "cannot tell yet"]
+    open_ = [answer for one in waiting for answer in one.answers if answer.word == "cannot tell yet" and not rests(answer)]
     agreeing = [answer for answer in open_ if not contradictory(check.word for check in answer.checks)]
     needs = [(answer, most_needed(check.more for check in answer.checks if check.word == answer.word)) for answer in agreeing]
     needed = [most for _, most in needs if most is not None]
@@ -432,6 +460,11 @@ def unused(card: CardRecord) -> str:
     doubt = f" ({whose} may then contradict each other)" if leaning else ""
     what = f"They would be about enough for {of(told, 'open word')}{doubt}{f', and {more}' if more else ''}"
     return f"{said}{what}: raise the budget, name fewer explainers, or set the number of samples."
+
+
+def rests(answer: AnswerRecord) -> bool:
+    """Whether a race gave no more samples to a check that an answer waits for."""
+    return any(check.word == answer.word and check.samples is not None for check in answer.checks)
 
 
 def markdown(card: CardRecord) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.audit import Audit
-from veracity.cards.checks import RANKS
+from veracity.cards.checks import OWN, RANKS
 from veracity.cards.decide import FEWEST
 from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Explainer, Frame, GivenMaps, Inquirer
@@ -64,6 +64,12 @@ LEVELS = 5
 """Levels of Fast-GEF along each of its paths."""
 ALONG = 8
 """Transforms per sample of a symmetry that is asked for."""
+MAPS_OF = {"mprt": COPIES, "random_logit": CLASSES, "fast_gef": COPIES * LEVELS, "avg_sensitivity": NOISES}
+"""Maps per sample that a score asks for, if it asks for more than one and shares them with no score before it."""
+CURVES = ("deletion", "insertion")
+"""Scores that mask an input step by step."""
+SAME_MAPS = {"relative_input_stability": "avg_sensitivity", OWN: RANKS}
+"""Scores that share all of their maps with another one."""
 NOISE, RADIUS = 0.01, 0.1
 """The noise of question 2 and the radius of question 4, as shares of the standard deviation of the inputs."""
 SEEN = 256
@@ -105,9 +111,10 @@ def written(seconds: float) -> str:
 class Plan:
     """What a card measures: the audit of the chosen samples without scores, the scores of question 0 to 2, and what was left out.
 
-    Explainers are `unfit` for the model or too `costly`, and scores `unmeasured`, each with the reason. `rows` are the chosen samples of
-    `size`, `scale` is the standard deviation of the inputs, 0 if they do not vary, and `seconds` is about what the samples that
-    come before question 4 take, which `searches` within the budget and takes about `seconds_to_search`.
+    Explainers are `unfit` for the model or too `costly`, and scores `unmeasured`, each with the reason. `costs` are about the passes per
+    sample that each score of an explainer takes. `rows` are the chosen samples of `size`, `scale` is the standard deviation of the
+    inputs, 0 if they do not vary, and `seconds` is about what the samples that come before question 4 take, which `searches` within the
+    budget and takes about `seconds_to_search`.
     """
 
     audit: Audit
@@ -115,12 +122,20 @@ class Plan:
     unfit: Mapping[str, str]
     costly: Mapping[str, str]
     unmeasured: Mapping[str, str]
+    costs: Mapping[str, Mapping[str, int]]
     rows: Tensor
     size: int
     scale: float
     seconds: float
     searches: bool
     seconds_to_search: float
+
+    @property
+    def shares(self) -> dict[str, dict[str, float]]:
+        """About which share of all passes per sample each score of an explainer takes, by explainer."""
+        total = sum(sum(each.values()) for each in self.costs.values())
+        alike = {label: {**each, **{name: each.get(other, 0) for name, other in SAME_MAPS.items()}} for label, each in self.costs.items()}
+        return {label: {name: cost / total for name, cost in each.items() if name} for label, each in alike.items()}
 
 
 def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
@@ -137,14 +152,15 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
     speed = rows_per_second(audit)
     shape = audit.data.shape
     costs = {label: passes(one, weight(one.cost(shape)), scores) for label, one in explainers.items()}
-    count, costly = affordable(costs, seconds * speed, size, samples, auto, seconds, speed)
+    totals = {label: sum(each.values()) for label, each in costs.items()}
+    count, costly = affordable(totals, seconds * speed, size, samples, auto, seconds, speed)
     kept = {label: one for label, one in explainers.items() if label not in costly}
     searching = sum(weight(one.cost(shape)) for one in kept.values()) * evaluations_of_search() * min(SEARCHED, count) / speed
-    each = sum(costs[label] for label in kept) / speed
+    each = sum(totals[label] for label in kept) / speed
     least = min(size, BEFORE_SEARCH) if samples is None else min(WANTED, count)
     searches = scale > 0 and least * each + searching <= seconds
     if searches and samples is None:
-        count = affordable({label: costs[label] for label in kept}, (seconds - searching) * speed, size, None, False, seconds, speed)[0]
+        count = affordable({label: totals[label] for label in kept}, (seconds - searching) * speed, size, None, False, seconds, speed)[0]
     elif scale > 0 and samples is None:
         count = min(count, least)
     rows = order[:count]
@@ -154,6 +170,7 @@ def plan(audit: Audit, budget: Any, samples: int | None = None) -> Plan:
         unfit=unfit,
         costly=costly,
         unmeasured=unmeasured,
+        costs={label: costs[label] for label in kept},
         rows=rows,
         size=size,
         scale=scale,
@@ -299,12 +316,16 @@ def rows_per_second(audit: Audit) -> float:
     return HASTE * (UNKNOWN_SPEED if sight is None else sight.rows / SECONDS)
 
 
-def passes(explainer: Explainer, cost: int, scores: Mapping[str, Score]) -> int:
-    """About how many passes an explainer costs per sample, in forward passes."""
-    maps = 2 + ALONG + (REPEATS if explainer.stochastic else 1)
-    maps += COPIES * ("mprt" in scores) + CLASSES * ("random_logit" in scores)
-    maps += COPIES * LEVELS * ("fast_gef" in scores) + NOISES * ("avg_sensitivity" in scores)
-    return maps * max(1, cost) + (STEPS + 1) * (("deletion" in scores) + ("insertion" in scores))
+def passes(explainer: Explainer, cost: int, scores: Collection[str]) -> dict[str, int]:
+    """About how many forward passes each score of an explainer takes per sample, and "" what all of them share."""
+    maps = {
+        "": 2,
+        "symmetry": ALONG,
+        RANKS: REPEATS if explainer.stochastic else 1,
+        **{name: count for name, count in MAPS_OF.items() if name in scores},
+    }
+    curves = {name: STEPS + 1 for name in CURVES if name in scores}
+    return {name: count * max(1, cost) for name, count in maps.items()} | curves
 
 
 def affordable(

@@ -13,9 +13,9 @@
                other one must be told, since to be out is worse than to be dominated.
     settled    one whose words are all told, and of which it is told for every other one whether it dominates or is dominated, gets no more
                samples, either. A is told not to dominate B if the difference lies below -margin on one check, or nowhere above margin.
-    unlikely   nor does one of which the samples that are left would hardly tell anything: see `outlook`. Its open words stay open.
+    paused     of those that go on, checks of which more samples would hardly tell anything pause: see `pausing`.
 
-What was stopped keeps its words and intervals at the level of its look. Differences are between the shares of the way that two
+What was stopped or paused keeps its words and intervals at the level of its look. Differences are between the shares of the way that two
 explainers cover, sample by sample; a ratio of means is linearised. Draws that all samples share, such as copies of the model, are taken as
 they are, as they are when samples are resampled at the end. If samples belong to units, such as patients, all intervals of a look are over
 units, and a look that sees fewer than 8 of them stops nobody.
@@ -27,22 +27,22 @@ Decisions depend on stored values alone, never on a clock. A look reads no sampl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veracity.cards.checks import SEARCH, TRAINING
-from veracity.cards.collect import Judged, Told, judge, keyed_gains, rivals
-from veracity.cards.decide import FEWEST, Word, contradictory, level_for
+from veracity.cards.checks import SEARCH, TRAINING, Evidence
+from veracity.cards.collect import Judged, Key, Pause, Told, judge, keyed_gains, rivals
+from veracity.cards.decide import FEWEST, Word, level_for
 from veracity.cards.dominate import MARGIN, Gains
-from veracity.cards.outlook import HOPE, chance_of_word, memberships
+from veracity.cards.pausing import Horizon, to_pause
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.reading import Reading
-from veracity.cards.record import DOMINATED, OUT, SETTLED, UNLIKELY, Why
+from veracity.cards.record import DOMINATED, OUT, SETTLED, Why
 from veracity.engine.executors import Executor
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
@@ -88,12 +88,12 @@ def confidences(samples: int, confidence: float) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Round(Executor):
-    """Runs the jobs of a round and leaves the others: those of the first `stop` samples, `without` some explainers."""
+    """Runs the jobs of a round and leaves the others: of the first `stop` samples, the scores that are `wanted` (explainer, score)."""
 
     name = "round"
     where: Executor
     stop: int
-    without: tuple[str, ...] = ()
+    wanted: Callable[[str, str], bool]
 
     def check(self) -> None:
         """Raise at once if jobs could not run."""
@@ -101,9 +101,11 @@ class Round(Executor):
 
     def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
         """Run the jobs of the round; what a block holds beyond it is measured as well, and not looked at."""
-        wanted = [job for job in jobs if job.samples[0] < self.stop and job.explainer not in self.without]
-        if wanted:
-            self.where.run(wanted, runner, progress)
+        asked = [job for job in jobs if job.samples[0] < self.stop]
+        cells = [tuple(cell for cell in job.cells if self.wanted(job.explainer, cell.name)) for job in asked]
+        left = [replace(job, cells=some) for job, some in zip(asked, cells, strict=True) if some]
+        if left:
+            self.where.run(left, runner, progress)
 
 
 @dataclass(frozen=True)
@@ -198,21 +200,28 @@ class Look:
     level: float
     inside: tuple[str, ...]
     stopped: Mapping[str, Stop]
+    paused: Mapping[str, Sequence[Key]] = field(default_factory=dict)
 
 
 @dataclass
 class Race:
     """A race of `explainers` over at most so many samples: its looks so far, and what was told of those that get no more samples.
 
-    Without `early` looks all explainers get all samples.
+    Without `early` looks all explainers get all samples. `shares` says which share of all passes each score of an explainer takes, and
+    `paused` which checks of explainers that go on got no more samples. `open` holds what is still measured, as (part, explainer, score),
+    and `asked` what a look was asked about; both are empty before the first look.
     """
 
     explainers: Sequence[str]
     samples: int
     confidence: float = 0.95
     early: bool = True
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     looks: list[Look] = field(default_factory=list)
     told: dict[str, Told] = field(default_factory=dict)
+    paused: dict[str, dict[Key, Pause]] = field(default_factory=dict)
+    open: set[tuple[str, str, str]] = field(default_factory=set)
+    asked: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def stopped(self) -> dict[str, Stop]:
@@ -230,6 +239,17 @@ class Race:
         return list(self.told)
 
     @property
+    def over(self) -> bool:
+        """Whether nothing is left to measure."""
+        return not self.inside or bool(self.asked and not self.open)
+
+    def wants(self, part: str, explainer: str, score: str) -> bool:
+        """Whether a score is still measured; that of a control if it is for any explainer."""
+        own = explainer in self.explainers
+        asked = {one for one in self.asked if (one[0], one[2]) == (part, score) and (one[1] == explainer or not own)}
+        return explainer not in self.told and (not asked or bool(asked & self.open))
+
+    @property
     def sizes(self) -> list[int]:
         """The samples of each round."""
         return looks(self.samples) if self.early else [self.samples]
@@ -240,20 +260,39 @@ class Race:
         return confidences(self.samples, self.confidence) if self.early else [self.confidence]
 
     def look(self, reading: Reading, *, compared: bool = True) -> Look:
-        """Decide who gets no more samples; unless they are `compared`, only those that are out."""
+        """Decide who gets no more samples, and which checks pause; unless they are `compared`, only who is out."""
         inside, confidence = self.inside, self.confidences[len(self.looks)]
-        judged, comparisons, level = judge(reading, inside, confidence, [one.judged for one in self.told.values()])
+        early = [one.judged for one in self.told.values()]
+        judged, comparisons, level = judge(reading, inside, confidence, early, self.paused)
+        few = reading.units is not None and len(np.unique(reading.units)) < FEWEST
         gains = [one for _, one in keyed_gains(judged, reading.samples)] if compared else None
         about: dict[str, Any] = {"samples": reading.samples, "confidence": confidence, "level": level}
-        few = reading.units is not None and len(np.unique(reading.units)) < FEWEST
         stopped = {} if few else decide_look(judged, gains, **about, units=reading.units)
-        if not few and gains is not None:
-            later = level_for(comparisons, self.confidences[-1])
-            stopped |= hopeless(judged, gains, stopped, later=later, seen=reading.samples / self.samples, units=reading.units, **about)
         order = rivals([one for one in judged if one.words[FIRST] is not Word.SHORT], reading) if stopped else None
         self.told |= {one.name: Told(one, reading, order) for one in judged if one.name in stopped}
-        self.looks.append(Look(**about, comparisons=comparisons, inside=tuple(inside), stopped=stopped))
+        left = [one for one in judged if one.name not in stopped]
+        paused: dict[str, list[Key]] = {}
+        if compared and left and not few:
+            horizon = Horizon(level, level_for(comparisons, self.confidences[-1]), reading.samples / self.samples, reading.units)
+            for name, key in to_pause(left, reading.samples, horizon, self.shares):
+                paused.setdefault(name, []).append(key)
+        self.pause(left, paused, reading.samples, level)
+        self.looks.append(Look(**about, comparisons=comparisons, inside=tuple(inside), stopped=stopped, paused=paused))
         return self.looks[-1]
+
+    def pause(self, left: Sequence[Judged], paused: Mapping[str, Sequence[Key]], samples: int, level: float) -> None:
+        """Keep what checks found that pause, and note what is still measured of those that are `left`."""
+        self.open = set()
+        for one in left:
+            known = self.paused.setdefault(one.name, {})
+            for question, standings in one.standings.items():
+                for key, standing in standings.items():
+                    evidence = one.evidence[question][key]
+                    if key in paused.get(one.name, ()) and isinstance(evidence, Evidence):
+                        known[key] = Pause(samples, level, evidence, standing)
+                    scores = {(key[1], one.name, score) for score in key[0].scores}
+                    self.asked |= scores
+                    self.open |= set() if key in known or key[0].part in (SEARCH, TRAINING) else scores
 
 
 def decide_look(
@@ -287,47 +326,6 @@ def decide_look(
         if told and not waits(left[place]):
             stopped[left[place].name] = stop(why=SETTLED)
     return stopped
-
-
-def hopeless(
-    judged: Sequence[Judged],
-    gains: Sequence[Gains],
-    stopped: Mapping[str, Stop],
-    *,
-    samples: int,
-    level: float,
-    confidence: float,
-    later: float,
-    seen: float,
-    units: Codes | None = None,
-) -> dict[str, Stop]:
-    """Of which of those that are not `stopped` the samples left would hardly tell more; `later` is the confidence of words at the end.
-
-    Of one that is dominated now, and stays so in nearly all futures, only the word on question 0 is waited for.
-    """
-    places = [place for place, one in enumerate(judged) if one.name not in stopped]
-    left = [judged[place] for place in places]
-    if not left:
-        return {}
-    proven = np.array([float(one.words[FIRST] is Word.HOLDS) for one in left])
-    found = memberships([Gains.fixed(proven, samples), *(Gains(one.gap[places], one.room[places]) for one in gains)], seen, units)
-    open_ = [{key for key, chance in hopes(one, level, later, seen) if chance > HOPE} for one in left]
-    own = np.array([bool(keys) if free else FIRST in keys for keys, free in zip(open_, found.free, strict=True)], dtype=np.bool_)
-    waiting = found.waiting(own)
-    return {one.name: Stop(why=UNLIKELY, samples=samples, level=level) for one, goes in zip(left, waiting, strict=True) if not goes}
-
-
-def hopes(one: Judged, level: float, later: float, seen: float) -> Iterator[tuple[str, float]]:
-    """The chance of every open check of an open question to be told at the end, with the key of the question.
-
-    Scores that contradict each other leave their question open whatever else is told.
-    """
-    for question, word in one.words.items():
-        standings = one.standings[question]
-        if word is Word.UNTOLD and not contradictory(one.word for one in standings.values()):
-            for (check, _), standing in standings.items():
-                if check.part not in (SEARCH, TRAINING) and standing.n > 0:
-                    yield question, chance_of_word(standing, check.line, level=level, later=later, seen=seen)
 
 
 def waits(one: Judged) -> bool:

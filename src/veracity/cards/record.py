@@ -27,7 +27,8 @@ class CheckRecord(Part):
     `value` is the share of the way from the reference to the ideal, `low` and `high` its interval at the card's `level`, and `line` what
     it is held against. Where all samples are equal, at most the share `unseen` of the population may differ unseen. `raw` is the score
     itself and `reference` what it was compared with: `against`. `assumed` is the share of samples on which the model does what the score
-    assumes. `more` is about how many more samples would tell.
+    assumes. `more` is about how many more samples would tell. If a race measured it on the first `samples` of its explainer's alone, its
+    interval is at its own `level`.
     """
 
     check: str
@@ -47,6 +48,8 @@ class CheckRecord(Part):
     more: Count | None
     unseen: Share | None
     why: str
+    samples: Count | None = None
+    level: float | None = None
 
 
 class AnswerRecord(Part):
@@ -62,8 +65,8 @@ class AnswerRecord(Part):
 class StopRecord(Part):
     """Why a race gave an explainer no more samples than these, and the confidence of each of its intervals.
 
-    It was `out`, `dominated` by those that `by` names, `settled`: nothing about it was open any more, or `unlikely`: the samples that were
-    left would hardly have told what was open.
+    It was `out`, `dominated` by those that `by` names, `settled`: nothing about it was open any more, or `unlikely`: all of its checks
+    paused, since the samples that were left would hardly have told what was open.
     """
 
     why: Why
@@ -181,7 +184,7 @@ class GroupRecord(Part):
 
 class LookRecord(Part):
     """One look of a race before its end: after how many samples, the confidence of all of its decisions, how many comparisons there were,
-    each at `level`, the `explainers` that were in, and those that it `stopped`.
+    each at `level`, the `explainers` that were in, and those that it `stopped`; of those that went on, the checks that `paused`.
     """
 
     samples: Count
@@ -190,6 +193,7 @@ class LookRecord(Part):
     level: float
     explainers: list[str]
     stopped: list[str]
+    paused: dict[str, list[str]] = Field(default_factory=dict)
 
 
 class CardRecord(Part):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,12 @@ class Runs:
         """The model's name."""
         return next(iter(self.chosen.audit.modules))
 
-    def run(self, part: str, audit: Audit, about: str, stop: int | None = None, without: Sequence[str] = ()) -> None:
-        """Measure a part, or what is left of it; of a race, the first samples up to `stop`, `without` some explainers."""
+    def run(self, part: str, audit: Audit, about: str, stop: int | None = None, race: Race | None = None) -> None:
+        """Measure a part, or what is left of it; in a `race`, what it still wants of the first samples up to `stop`."""
         how = dict(self.how)
-        if stop is not None:
-            how["on"] = Round(where=as_executor(how.get("on"), how.get("workers", 1)), stop=stop, without=tuple(without))
+        if stop is not None and race is not None:
+            where = as_executor(how.get("on"), how.get("workers", 1))
+            how["on"] = Round(where=where, stop=stop, wanted=partial(race.wants, part))
         self.audits[part] = audit
         self.results[part] = replace(audit, title=f"{self.title}: {about}").run(f"{self.folder}/{part}", **how)
 
@@ -82,10 +84,10 @@ class Runs:
         symmetries: list[tuple[InputSpace, float | None]] = []
         for number, size in enumerate(race.sizes):
             ends, stop = size == race.sizes[-1], None if len(race.sizes) == 1 else size
-            self.run(MAPS, replace(self.chosen.audit, scores=self.chosen.scores), "questions 0 to 2", stop, race.done)
+            self.run(MAPS, replace(self.chosen.audit, scores=self.chosen.scores), "questions 0 to 2", stop, race)
             symmetries = symmetries or ([] if number else self.kept_symmetries())
             for space, elements in symmetries:
-                self.measure_symmetry(space, elements, stop, race.done)
+                self.measure_symmetry(space, elements, stop, race)
             once = number == 0 and (self.chosen.searches or crossed is not None)
             if once and not ends:
                 race.look(self.reading(size, asked=False), compared=False)
@@ -94,7 +96,7 @@ class Runs:
                 self.train(crossed, everything, race.done)
             if not ends and not once:
                 race.look(self.reading(size))
-            if ends or not race.inside:
+            if ends or race.over:
                 return self.reading(size)
         raise AssertionError("a race has an end")
 
@@ -136,12 +138,12 @@ class Runs:
             self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(rows)} symmetries that were tried; {near}")
         return kept
 
-    def measure_symmetry(self, space: InputSpace, elements: float | None, stop: int | None, without: Sequence[str]) -> None:
+    def measure_symmetry(self, space: InputSpace, elements: float | None, stop: int | None, race: Race) -> None:
         """Ask explanations for a symmetry that the model keeps."""
         part = f"{SYMMETRY}-{space.name}"
         walk = Exhaustive() if elements is not None and elements <= ALONG else MonteCarlo(draws=ALONG)
         asked = replace(self.chosen.audit, symmetry=space, walk=walk, scores=["symmetry"])
-        self.run(part, asked, words_for(space), stop, without)
+        self.run(part, asked, words_for(space), stop, race)
         self.symmetries[part] = (words_for(space), elements)
 
     def search(self, without: Sequence[str] = ()) -> None:

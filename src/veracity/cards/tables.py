@@ -40,7 +40,7 @@ def as_latex(card: CardRecord, *, numbers: bool = False) -> str:
 def reading(card: CardRecord) -> str:
     """How to read the numbers."""
     level = f"{100.0 - 100.0 * (1.0 - card.level):.6g} %"
-    stopped = "; of an explainer that got fewer samples, that of its last look" if any(one.stopped for one in card.explainers) else ""
+    stopped = "; of what stopped early, that of its last look" if card.race else ""
     return (
         "Value: the share of the way from the reference to the ideal; of question 0, how far the agreement falls. "
         f"Intervals have {level} confidence, at which all words of the card are right together{stopped}."
