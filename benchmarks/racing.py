@@ -34,7 +34,6 @@ from veracity.cards.decide import Word
 from veracity.cards.plan import Plan, plan
 from veracity.cards.racing import Race
 from veracity.cards.reading import Reading
-from veracity.cards.record import SETTLED
 from veracity.core.errors import Note
 from veracity.core.scores import Measured
 from veracity.engine.executors import Executor, Inline
@@ -112,11 +111,11 @@ def pool(name: str, seed: int, folder: Path) -> tuple[Result, Plan, Costs]:
 
 def undominated(reading: Reading, race: Race) -> tuple[set[str], dict[str, Judged]]:
     """Who is left at the end of a race, and what is told of everybody, as a card says it."""
-    judged, _, _ = judge(reading, race.inside, race.confidences[-1], [one.judged for one in race.told.values()], race.paused)
-    order = rivals([one for one in judged if one.words["model"] is not Word.SHORT], reading)
-    settled = {name for name, one in race.stopped.items() if one.why == SETTLED}
-    told = {one.name: one for one in [*judged, *(one.judged for one in race.told.values())]}
-    return settled | set({} if order is None else order.undominated()), told
+    early = [one.judged for one in race.told.values()]
+    judged, _, _ = judge(reading, [name for name in race.explainers if name not in race.told], race.confidences[-1], early, race.paused)
+    order = rivals([*judged, *early], reading)
+    told = {one.name: one for one in [*judged, *early]}
+    return set({} if order is None else order.undominated()) - race.told.keys(), told
 
 
 def compete(
@@ -132,7 +131,7 @@ def compete(
         now = replace(reading, samples=size)
         if size != race.sizes[-1]:
             race.look(now)
-        if race.over:
+        if not race.inside:
             break
     return *undominated(now, race), race, spent
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from test_racing import DELETION, LEVEL, around, explainer
 
-from veracity.cards.collect import judge
+from veracity.cards.collect import Judged, judge, stand
 from veracity.cards.decide import Standing, Terms, Word
 from veracity.cards.dominate import MARGIN, SURE, Dominance, Gains
 from veracity.cards.outlook import FUTURES, Futures, chance_of_word
-from veracity.cards.pausing import Horizon, to_pause
+from veracity.cards.pausing import Horizon, to_pause, worth_waiting
+from veracity.cards.questions import QUESTIONS
 from veracity.cards.racing import Pairs, Race
 from veracity.statistics.intervals import Array
 from veracity.statistics.resampling import resamplings
@@ -119,22 +120,27 @@ def test_futures_as_written_the_slow_way_before_and_after_checks_end() -> None:
     some = range(12)
     assert (futures.free[:12] == slow_futures(checks, reach, going, 0.25, some)).all()
     assert 0 < futures.free.mean() < 1
-    assert futures.end(0, 1, risk=1.0)
+    before = [table.copy() for table in (futures.better, futures.worse, futures.above, futures.going)]
+    trial = futures.trial([0], 1)
+    assert all((now == then).all() for now, then in zip((futures.better, futures.worse, futures.above, futures.going), before, strict=True))
+    futures.end(trial)
     going[0, 1] = False
     ended = slow_futures(checks, reach, going, 0.25, some)
     assert ((~futures.above.any(axis=1))[:12] == ended).all()
-    assert (ended != futures.free[:12]).any()  # so a race that takes no risk goes on
-    assert not Futures(gains, 0.25).end(0, 1, risk=0.0)
+    assert (ended != futures.free[:12]).any()
+    assert trial.change > 0.0  # so the check goes on
+    fresh = Futures(gains, 0.25)
+    fresh.going[0, 1] = False
+    assert (fresh.counts(0, range(2))[0] == futures.better[:, :, 0]).all()
+    assert (fresh.counts(1, range(2))[1] == futures.worse[:, :, 1]).all()
 
 
-def test_what_was_refused_changes_nothing() -> None:
-    generator = np.random.Generator(np.random.PCG64(3))
-    gap = np.array([0.5, 0.42, 0.4])[:, None] + 0.15 * generator.standard_normal((3, NOW))
-    futures, fresh = (Futures([Gains(gap, np.ones_like(gap))], 0.25) for _ in range(2))
-    assert not futures.end(0, 1, risk=0.0)
-    assert (futures.better == fresh.better).all()
-    assert (futures.worse == fresh.worse).all()
-    assert (futures.going == fresh.going).all()
+def test_what_is_asked_once_stays_as_it_is() -> None:
+    """A near tie moves in futures of a check that goes on, and not of one that has all of its samples."""
+    gap = np.stack([around(0.5, 1, 0.3), around(0.4, 2, 0.3)])
+    moving, once = (Futures([Gains(gap, np.ones_like(gap))], 0.25, None, [one]).free for one in (False, True))
+    assert 0.0 < moving[:, 1].mean() < 1.0
+    assert (once == once[0]).all()
 
 
 def paused(*around_these: tuple[float, float], seen: float, shares: dict[str, dict[str, float]] | None = None) -> set[tuple[str, str]]:
@@ -143,7 +149,7 @@ def paused(*around_these: tuple[float, float], seen: float, shares: dict[str, di
         explainer(name, around(mean, 2 * place, spread), around(mean, 2 * place + 1, spread))
         for place, (name, (mean, spread)) in enumerate(zip("ab", around_these, strict=True))
     ]
-    return {(name, key[0].key) for name, key in to_pause(named, NOW, Horizon(LEVEL, LEVEL, seen), shares or {})}
+    return {(name, key[0].key) for name, key in to_pause(named, list("ab"), NOW, Horizon(LEVEL, LEVEL, seen), shares or {})}
 
 
 EVERY = {(name, check) for name in "ab" for check in ("weights", "deletion", "insertion")}
@@ -156,8 +162,44 @@ def test_what_nothing_more_can_tell_pauses_and_what_something_can_goes_on() -> N
 
 
 def test_checks_that_take_hardly_any_passes_go_on() -> None:
-    shares = {"a": {"mprt": 0.5, "deletion": 0.001, "insertion": 0.1}, "b": {"mprt": 0.5}}
+    shares = {"a": {"mprt": 0.5, "deletion": 0.01, "insertion": 0.1}, "b": {"mprt": 0.5}}
     assert paused((0.50, 0.01), (0.50, 0.01), seen=0.25, shares=shares) == {("a", "weights"), ("a", "insertion"), ("b", "weights")}
+
+
+def test_a_witness_that_may_contradict_is_waited_for() -> None:
+    """Deletion falls short, and insertion, which is open, may yet hold: then the question would be open."""
+    one = explainer("a", around(-0.5, 1), around(0.2, 2, 0.3))
+    assert one.words["faithful"] is Word.SHORT
+    horizon = Horizon(LEVEL, LEVEL, 0.25)
+    assert [key[0].key for key in worth_waiting(one, horizon)] == ["insertion"]
+    contradictory = explainer("a", around(-0.5, 1), around(0.5, 2))
+    assert contradictory.words["faithful"] is Word.UNTOLD
+    assert not list(worth_waiting(contradictory, horizon))
+
+
+def test_a_check_that_counts_once_question_0_is_told_goes_on() -> None:
+    """b is dominated as long as its question 0 is open, whatever its insertion is; if it comes to hold, insertion decides."""
+    tie = [around(mean, seed, 0.4) for seed, mean in enumerate((0.5, 0.5, 0.40, 0.5))]
+    good, held = explainer("a", tie[0], tie[1]), explainer("b", tie[2], tie[3])
+    unsure = explainer("b", tie[2], tie[3], lost=around(0.11, 9, 0.05))
+    assert unsure.words["model"] is Word.UNTOLD
+    for other in (held, unsure):
+        found = {(name, key[0].key) for name, key in to_pause([good, other], list("ab"), NOW, Horizon(LEVEL, LEVEL, 0.25), {})}
+        assert ("b", "deletion") not in found
+
+
+def test_scores_that_share_their_inputs_pause_together() -> None:
+    """Relative stability is open, so small noise goes on too, although its own word is told."""
+    named = [noisy_explainer(name, 8 * place) for place, name in enumerate("ab")]
+    found = {(name, key[0].key) for name, key in to_pause(named, list("ab"), NOW, Horizon(LEVEL, LEVEL, 0.25), {})}
+    assert found == {("a", "repeat"), ("b", "repeat")}
+
+
+def noisy_explainer(name: str, seed: int) -> Judged:
+    repeat, noise, stability = QUESTIONS[2].checks
+    values = {repeat: around(0.99, seed, 0.001), noise: around(0.99, seed + 1, 0.001), stability: around(0.87, seed + 2, 0.1)}
+    evidence = {"model": {}, "calm": {(one, "maps"): one.terms(Terms(row[:, None], np.ones((NOW, 1)))) for one, row in values.items()}}
+    return Judged(name, evidence, {key: stand(part, LEVEL) for key, part in evidence.items()})
 
 
 def test_at_the_end_hardly_anything_can_change() -> None:
@@ -176,7 +218,8 @@ def test_stopping_for_want_of_hope_leaves_all_words_right_together(monkeypatch: 
     monkeypatch.setattr(
         "veracity.cards.racing.compare", lambda checks, proven, *_, **__: Pairs(*[nobody[: len(proven), : len(proven)]] * 2)
     )
-    monkeypatch.setattr("veracity.cards.pausing.Futures", lambda *_: SimpleNamespace(end=lambda *_: True))
+    still = SimpleNamespace(trial=lambda *_: SimpleNamespace(change=0.0), end=lambda _: None)
+    monkeypatch.setattr("veracity.cards.pausing.Futures", lambda *_: still)
     for seed in range(60):
         values = LINE + 0.3 * np.random.Generator(np.random.PCG64(seed)).standard_normal((len(named), 4 * NOW))
 
@@ -189,9 +232,10 @@ def test_stopping_for_want_of_hope_leaves_all_words_right_together(monkeypatch: 
         monkeypatch.setattr("veracity.cards.collect.evidence_for", evidence)
         race, said = Race(named, 4 * NOW), set[Word]()
         for size in race.sizes[:-1]:
-            race.look(SimpleNamespace(samples=size, units=None))  # type: ignore[arg-type]
+            race.look(SimpleNamespace(samples=size, units=None, known={}, results={}))  # type: ignore[arg-type]
         told = [one.judged for one in race.told.values()]
-        left, _, _ = judge(SimpleNamespace(samples=4 * NOW), race.inside, race.confidences[-1], told, race.paused)  # type: ignore[arg-type]
+        rest = [name for name in named if name not in race.told]
+        left, _, _ = judge(SimpleNamespace(samples=4 * NOW), rest, race.confidences[-1], told, race.paused)  # type: ignore[arg-type]
         said |= {one.words["faithful"] for one in [*told, *left]}
         wrong += bool(said & {Word.HOLDS, Word.SHORT})
     assert wrong <= 6  # 5 % of 60 are 3; more than 6 have a probability of 3 % then

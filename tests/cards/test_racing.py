@@ -14,7 +14,7 @@ from linear_cards import known_card
 from veracity import Card
 from veracity.cards import page
 from veracity.cards.changes import changes
-from veracity.cards.collect import Judged, keyed_gains, stand
+from veracity.cards.collect import Judged, keyed_gains, rivals, stand
 from veracity.cards.decide import Terms
 from veracity.cards.dominate import Gains
 from veracity.cards.questions import QUESTIONS
@@ -30,9 +30,9 @@ WEIGHTS, DELETION, INSERTION = QUESTIONS[0].checks[0], *QUESTIONS[1].checks[:2]
 LEVEL, SAMPLES = 0.9999, 64
 
 
-def explainer(name: str, deletion: Array, insertion: Array, lost: float = 0.5) -> Judged:
+def explainer(name: str, deletion: Array, insertion: Array, lost: float | Array = 0.5) -> Judged:
     """An explainer that loses this much of its agreement and covers these shares of the way on each sample."""
-    values = {WEIGHTS: np.full(SAMPLES, lost), DELETION: deletion, INSERTION: insertion}
+    values = {WEIGHTS: np.broadcast_to(lost, SAMPLES), DELETION: deletion, INSERTION: insertion}
     found = {check: check.terms(Terms(one[:, None], np.ones((SAMPLES, 1)))) for check, one in values.items()}
     evidence = {"model": {(WEIGHTS, "maps"): found[WEIGHTS]}, "faithful": {(one, "maps"): found[one] for one in (DELETION, INSERTION)}}
     return Judged(name, evidence, {key: stand(part, LEVEL) for key, part in evidence.items()})
@@ -40,7 +40,8 @@ def explainer(name: str, deletion: Array, insertion: Array, lost: float = 0.5) -
 
 def stops(*explainers: Judged) -> dict[str, Stop]:
     gains = [one for _, one in keyed_gains(explainers, SAMPLES)]
-    return decide_look(explainers, gains, samples=SAMPLES, level=LEVEL, confidence=0.995)
+    inside = [one.name for one in explainers]
+    return decide_look(explainers, inside, gains, samples=SAMPLES, level=LEVEL, confidence=0.995)
 
 
 def around(mean: float, seed: int, spread: float = 0.1) -> Array:
@@ -80,6 +81,21 @@ def test_what_is_out_dominates_nobody() -> None:
     assert {name: one.why for name, one in found.items()} == {"out": "out", "good": "settled"}
 
 
+def test_one_that_is_settled_is_still_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`good` is settled, but `unsure` waits for its question 0: nobody may forget that `good` dominates it."""
+    unsure = explainer("unsure", around(0.2, 3), around(0.3, 4), lost=around(0.11, 9, 0.05))
+    named = [explainer("good", around(0.6, 1), around(0.7, 2)), unsure]
+    monkeypatch.setattr("veracity.cards.racing.judge", lambda *_: (named, 6, LEVEL))
+    race = Race(["good", "unsure"], 2 * SAMPLES)
+    reading: Any = SimpleNamespace(samples=SAMPLES, units=None, known={}, results={})
+    assert {name: one.why for name, one in race.look(reading).stopped.items()} == {"good": "settled"}
+    assert set(race.paused["good"]) == {(one, "maps") for one in (WEIGHTS, DELETION, INSERTION)}
+    assert race.inside == ["unsure"]
+    order = rivals(named, reading)
+    assert order is not None
+    assert list(order.undominated()) == ["good"]
+
+
 def test_open_words_keep_an_explainer_in() -> None:
     open_ = explainer("open", around(0.6, 1), around(0.1, 2))  # insertion lies on its line
     assert stops(open_, explainer("other", around(0.3, 3), around(0.6, 4))).keys() == {"other"}
@@ -107,12 +123,12 @@ def test_units_count_once_and_few_of_them_stop_nobody(monkeypatch: pytest.Monkey
     named = [explainer("good", around(0.6, 1), around(0.7, 2)), explainer("bad", around(0.2, 3), around(0.3, 4))]
     monkeypatch.setattr("veracity.cards.racing.judge", lambda *_: (named, 6, LEVEL))
     for units, stopped in ((np.arange(SAMPLES), {"good", "bad"}), (np.arange(SAMPLES) // 10, set())):
-        reading: Any = SimpleNamespace(samples=SAMPLES, units=units)
+        reading: Any = SimpleNamespace(samples=SAMPLES, units=units, known={}, results={})
         assert Race(["good", "bad"], 2 * SAMPLES).look(reading).stopped.keys() == stopped
 
 
 def pause_insertion(left: list[Judged], *_: Any) -> list[tuple[str, Any]]:
-    """One check pauses in this race: insertion."""
+    """What pauses in this race: insertion."""
     return [(one.name, key) for one in left for key in one.evidence["faithful"] if key[0] is INSERTION]
 
 
@@ -142,9 +158,12 @@ def test_a_race_goes_on_and_decides_the_same(raced: Card, known: Card) -> None:
     assert (own.n, own.samples, own.level) == (64, 64, look.level)
     assert {one.samples for one in checks.values()} == {None}
     assert look.paused == {"exact": ["insertion"]}
-    assert "These would hardly tell more" not in str(raced)
     assert "Checks that got no more samples, since these would hardly tell more: insertion of exact." in str(raced)
     assert "1 check of others did" in page.html(raced.record)
+    for one in (one for one in raced.record.explainers if one.control):
+        checks = one.answers[0].checks
+        assert {(check.n, check.undefined) for check in checks} == {(80, 0)}  # what the page says of controls goes on
+        assert one.out
 
 
 def test_a_check_that_paused_is_not_measured_again(raced: Card) -> None:

@@ -30,7 +30,7 @@ from veracity.cards.decide import FEWEST, LEAST_ROOM, Terms, Word, level_for
 from veracity.cards.questions import QUESTIONS, evidence_for
 from veracity.cards.racing import looks, shares
 from veracity.cards.reading import Reading
-from veracity.cards.record import CheckRecord
+from veracity.cards.record import DOMINATED, OUT, CheckRecord, StopRecord
 from veracity.core.errors import VeracityError
 from veracity.core.wording import count, interval, joined, number
 from veracity.inputs.units import UNIT
@@ -159,13 +159,18 @@ class Side:
 
     def reach(self, key: Key) -> int:
         """How many samples the card has of a check."""
-        own, stopped = self.checks[key].samples, self.card.explainers[key[0]].stopped
+        own, stopped = self.checks[key].samples, self.left(key[0])
         return own if own is not None else self.card.record.samples if stopped is None else stopped.samples
 
     def level(self, key: Key) -> float:
         """The confidence of the interval of a check."""
-        own, stopped = self.checks[key].level, self.card.explainers[key[0]].stopped
+        own, stopped = self.checks[key].level, self.left(key[0])
         return own if own is not None else self.card.record.level if stopped is None else stopped.level
+
+    def left(self, explainer: str) -> StopRecord | None:
+        """The look after which an explainer was no more part of the race; None if it was to the end."""
+        stopped = self.card.explainers[explainer].stopped
+        return stopped if stopped is not None and stopped.why in (OUT, DOMINATED) else None
 
     def share(self, samples: int) -> float:
         """The share of alpha of the look at so many samples; all of it if there was no race."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from veracity.cards.decide import Standing, Terms, Word, decide
-from veracity.cards.reading import BOUNDED, Reading
+from veracity.cards.reading import BOUNDED, EDGES, Reading
 from veracity.core.measures import Direction
 from veracity.core.wording import count
 from veracity.results import Series
@@ -76,6 +76,10 @@ class Check(ABC):
         """The scores that it reads."""
         return (self.score,)
 
+    def compared_with(self, one: Series) -> tuple[str, ...]:
+        """The controls that an explainer is compared with."""
+        return ()
+
     def parts(self, reading: Reading) -> list[str]:
         """The parts in which the score is measured."""
         return [self.part] if self.part in reading.results else []
@@ -90,7 +94,7 @@ class Check(ABC):
             return Standing(word=Word.UNTOLD, why="no sample of this group was measured for it")
         if one is not None:
             return Standing(word=Word.NOT_ASKED, undefined=reading.samples, why="it is undefined on every sample")
-        return reading.missing.get(self.score, Standing(word=Word.NOT_ASKED, why="it cannot be measured here"))
+        return replace(reading.missing.get(self.score, Standing(word=Word.NOT_ASKED, why="it cannot be measured here")), lasting=True)
 
     def terms(self, terms: Terms, **about: Any) -> Evidence:
         """The evidence of a mean over samples."""
@@ -125,7 +129,7 @@ class LosesAgreement(Check):
         if assumed < HALF:
             return Standing(word=Word.NOT_ASKED, why=f"the model's own output changes on {100 * assumed:.0f} % of the samples only")
         if self.directed_only and not one.directed and reading.classes <= 2:
-            return Standing(word=Word.NOT_ASKED, why="maps of magnitudes may be the same for two classes")
+            return Standing(word=Word.NOT_ASKED, why="maps of magnitudes may be the same for two classes", lasting=True)
         own = reading.known.get((part, explainer, RANKS))
         if own is None or not len(own.samples):
             return self.absent(reading, explainer, part)
@@ -158,11 +162,15 @@ class BeatsControls(Check):
     probability: bool = False
     noise: bool = False
 
+    def compared_with(self, one: Series) -> tuple[str, ...]:
+        """The random control that is fair to the explainer, and the edge filter."""
+        return (null_of(one), *([EDGES] if self.edges else []))
+
     def evidence(self, reading: Reading, explainer: str, part: str) -> Evidence | Standing:
         """The gap to the control, and the room that the control leaves."""
         one, control = reading.series(part, explainer, self.score), reading.control(part, explainer, self.score, self.edges)
         if self.probability and reading.about["outputs"] not in BOUNDED:
-            return Standing(word=Word.NOT_ASKED, why="the outputs are no probabilities, so that its ideal value is not known")
+            return Standing(word=Word.NOT_ASKED, why="the outputs are no probabilities, so that its ideal value is not known", lasting=True)
         if one is None:
             return self.absent(reading, explainer, part)
         if control is None:

@@ -17,8 +17,6 @@ from veracity.cards.questions import QUESTIONS, Question, evidence_for
 from veracity.cards.reading import Reading
 from veracity.cards.record import (
     SCHEMA,
-    SETTLED,
-    UNLIKELY,
     AnswerRecord,
     CardRecord,
     CheckRecord,
@@ -49,7 +47,7 @@ class Pause:
 
     samples: int
     level: float
-    evidence: Evidence
+    evidence: Evidence | Standing
     standing: Standing
 
 
@@ -67,6 +65,13 @@ class Judged:
         """One word per question."""
         asked = {one.key: one.witnesses for one in QUESTIONS}
         return {key: combine([one.word for one in found.values()], asked[key]) for key, found in self.standings.items()}
+
+    def going(self) -> Iterator[tuple[Key, Standing]]:
+        """The checks that more samples may change, with their standings: questions 4 and 5 are asked once."""
+        for found in self.standings.values():
+            for key, standing in found.items():
+                if key[0].part not in (SEARCH, TRAINING) and key not in self.paused and not standing.lasting:
+                    yield key, standing
 
     def gains(self) -> Iterator[tuple[Key, Evidence]]:
         """The evidence by which explainers are compared."""
@@ -89,8 +94,8 @@ def judge(
     Comparisons of all explainers and questions are one family: all words of the card are right together with the given confidence.
     Those of explainers that were `stopped` and of checks that `paused` count as well: who is left depends on the same samples.
     """
-    pauses = {name: (paused or {}).get(name, {}) for name in explainers}
-    found = {name: {one.key: before(evidence_for(reading, name, one), pauses[name]) for one in QUESTIONS} for name in explainers}
+    pauses = {name: dict((paused or {}).get(name, {})) for name in explainers}
+    found = {name: {one.key: with_pauses(evidence_for(reading, name, one), pauses[name]) for one in QUESTIONS} for name in explainers}
     family = [*found.values(), *(one.evidence for one in stopped)]
     comparisons = sum(isinstance(one, Evidence) for parts in family for part in parts.values() for one in part.values())
     level = level_for(comparisons, confidence)
@@ -101,7 +106,7 @@ def judge(
     return judged, comparisons, level
 
 
-def before(found: Found, pauses: Mapping[Key, Pause]) -> Found:
+def with_pauses(found: Found, pauses: Mapping[Key, Pause]) -> Found:
     """The evidence of a question, with what checks had found when they paused."""
     return {key: pauses[key].evidence if key in pauses else one for key, one in found.items()}
 
@@ -131,22 +136,20 @@ def collect(
     early = {} if race is None else race.told
     left = [name for name in explainers if name not in early]
     paused = None if race is None else race.paused
+    if race is not None and race.looks and not race.inside:  # the last look was the end
+        confidence = race.looks[-1].confidence
     judged, comparisons, level = judge(reading, left, confidence, [one.judged for one in early.values()], paused)
-    if race is not None and race.looks and not judged:  # the last look told everything
-        comparisons, level = race.looks[-1].comparisons, race.looks[-1].level
     first = QUESTIONS[0]
     controls = [
         Judged(label, {first.key: part}, {first.key: stand(part, level)})
         for label in reading.controls
         if (part := evidence_for(reading, label, first))
     ]
-    inside = [one for one in judged if one.words[first.key] is not Word.SHORT]
-    order = rivals(inside, reading)
+    order = rivals([*judged, *(one.judged for one in early.values())], reading)
     now = {one.name: Told(one, reading, order) for one in judged}
     told = {name: early.get(name) or now[name] for name in explainers}
     stops = {} if race is None else {name: stop_record(one) for name, one in race.stopped.items()}
-    stops |= {one.name: resting(one) for one in judged if one.paused and not any(True for _ in going(one))}
-    free = {name for name, one in stops.items() if one.why == SETTLED} | set({} if order is None else order.undominated())
+    free = set({} if order is None else order.undominated()) - early.keys()
     judged = [one.judged for one in told.values()]
     words = {one.name: {key: word.value for key, word in one.words.items()} for one in judged}
     records = [record_of(one.judged, one.reading, control=False, order=one.order, stopped=stops.get(name)) for name, one in told.items()]
@@ -171,7 +174,7 @@ def collect(
         groups=groups,
         group_comparisons=group_comparisons,
         group_level=group_level,
-        race=[] if race is None else [look_record(one) for one in race.looks],
+        race=[] if race is None else [look_record(one, reading.symmetries) for one in race.looks],
         **{key: value for key, value in about.items() if key not in ("notes", "confidence")},
     )
     return record, judged
@@ -222,11 +225,12 @@ def sizes(rows: NDArray[np.int64], units: Codes | None) -> int:
     return len(rows) if units is None else len(np.unique(units[rows]))
 
 
-def rivals(inside: Sequence[Judged], reading: Reading) -> Dominance | None:
+def rivals(judged: Sequence[Judged], reading: Reading) -> Dominance | None:
     """Who dominates whom among those that are not out; None if nobody is left.
 
     Of question 0 the word counts: to hold is better than to be open.
     """
+    inside = [one for one in judged if one.words[QUESTIONS[0].key] is not Word.SHORT]
     if not inside:
         return None
     proven = np.array([float(one.words[QUESTIONS[0].key] is Word.HOLDS) for one in inside])
@@ -266,27 +270,13 @@ def twins(judged: Sequence[Judged]) -> list[str]:
     )
 
 
-def going(one: Judged) -> Iterator[tuple[Key, Standing]]:
-    """The checks of an explainer that more samples are asked for, with their standings: questions 4 and 5 are asked once."""
-    for question, found in one.standings.items():
-        for key, standing in found.items():
-            if key[0].part not in (SEARCH, TRAINING) and isinstance(one.evidence[question][key], Evidence) and key not in one.paused:
-                yield key, standing
-
-
-def resting(one: Judged) -> StopRecord:
-    """That all checks of an explainer paused, as plain data."""
-    last = max(one.paused.values(), key=lambda pause: pause.samples)
-    return StopRecord(why=UNLIKELY, samples=last.samples, level=last.level, by=[])
-
-
 def stop_record(one: Stop) -> StopRecord:
     """Why an explainer got no more samples, as plain data."""
     return StopRecord(why=one.why, samples=one.samples, level=one.level, by=list(one.by))
 
 
-def look_record(one: Look) -> LookRecord:
-    """One look of a race as plain data."""
+def look_record(one: Look, symmetries: Mapping[str, tuple[str, float | None]]) -> LookRecord:
+    """One look of a race as plain data; checks are called as on the page."""
     return LookRecord(
         samples=one.samples,
         confidence=one.confidence,
@@ -294,7 +284,7 @@ def look_record(one: Look) -> LookRecord:
         level=one.level,
         explainers=list(one.inside),
         stopped=list(one.stopped),
-        paused={name: [key[0].key for key in keys] for name, keys in one.paused.items()},
+        paused={name: [symmetries.get(part, (check.title, None))[0] for check, part in keys] for name, keys in one.paused.items()},
     )
 
 

@@ -54,7 +54,8 @@ class Standing:
     not known. If samples belong to units, such as those called `unit`, they must be of new ones, `more_units` of them. `why` is the reason
     of a word that rests on no interval. Where all samples are equal the interval has no width, and at most the share `unseen` of the
     population may differ without having been seen. If all samples have `shared` draws, such as copies of the model, the interval need not
-    shrink with their number, and nobody knows how many would tell. `size` is how many samples or units are independent.
+    shrink with their number, and nobody knows how many would tell. `size` is how many samples or units are independent. What is `lasting`
+    does not depend on the samples.
     """
 
     word: Word
@@ -70,6 +71,7 @@ class Standing:
     unseen: float = math.nan
     shared: bool = False
     size: int = 0
+    lasting: bool = False
 
 
 def level_for(comparisons: int, confidence: float = 0.95) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -26,6 +27,7 @@ from veracity.statistics.units import Codes
 FUTURES, RESAMPLES = 200, 200
 """Futures, and resamples in each."""
 Flags = NDArray[np.bool_]
+Counts = NDArray[np.int8]
 
 
 def chance_of_word(one: Standing, line: float, *, level: float, later: float, seen: float) -> float:
@@ -51,13 +53,26 @@ def chance_of_word(one: Standing, line: float, *, level: float, later: float, se
     return float(ndtr((distance - width) / spread) + ndtr((-distance - width) / spread))
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What the futures are if some checks of one explainer end now, and in which share of them other ones are then undominated."""
+
+    one: int
+    checks: Sequence[int]
+    better: tuple[Counts, Counts]
+    worse: tuple[Counts, Counts]
+    above: Flags
+    change: float
+
+
 class Futures:
     """Who is undominated in each possible future, and whether that stays so if some checks of some explainers end now.
 
     A check of an explainer that goes on moves: its value in a future differs from today's by an error of the size s sqrt(1/n - 1/N), and
     its resamples there scatter by s / sqrt(N). Resamples of what was seen, which scatter by s / sqrt(n), serve for both, scaled by
-    sqrt(1 - seen) and sqrt(seen). One that ends keeps the samples that it has. Two explainers are compared on the samples that both have,
-    so their difference stays as it is if either of them ends. In each future, i dominates j if it does in 95 % of the resamples.
+    sqrt(1 - seen) and sqrt(seen). One that ends keeps the samples that it has, and so do checks that are asked `once`, of all explainers.
+    Two explainers are compared on the samples that both have, so their difference stays as it is if either of them ends. In each future,
+    i dominates j if it does in 95 % of the resamples.
 
     >>> near = Gains(np.array([[0.5, 0.7] * 9, [0.53, 0.57] * 9]), np.ones((2, 18)))
     >>> far = Gains(np.array([[0.8, 0.9] * 9, [0.2, 0.3] * 9]), np.ones((2, 18)))
@@ -65,20 +80,19 @@ class Futures:
     ([1.0, 0.745], [1.0, 0.0])
     """
 
-    def __init__(self, checks: Sequence[Gains], seen: float, units: Codes | None = None, margin: float = MARGIN) -> None:
+    def __init__(
+        self, checks: Sequence[Gains], seen: float, units: Codes | None = None, once: Sequence[bool] | None = None, margin: float = MARGIN
+    ) -> None:
         self.checks, self.seen, self.margin = checks, seen, margin
         explainers, self.samples = checks[0].gap.shape
         self.drawn = next(resamplings(self.samples, units))[: FUTURES + RESAMPLES]
         self.reach = np.stack([one.reaches for one in checks])
-        self.going: Flags = self.reach == self.samples
+        self.going: Flags = (self.reach == self.samples) & ~np.array(once or [False] * len(checks))[:, None]
         self.moving, self.fixed = cache(self.find_moving), cache(self.find_fixed)
         shape = (min(FUTURES, len(self.drawn)), len(self.drawn[FUTURES:]), explainers, explainers)
         self.better, self.worse = (np.zeros(shape, dtype=np.int8) for _ in range(2))
-        for check in range(len(checks)):
-            for one in range(explainers):
-                difference = self.differences(check, one)
-                self.better[:, :, one] += self.over(difference)
-                self.worse[:, :, one] += self.under(difference)
+        for one in range(explainers):
+            self.better[:, :, one], self.worse[:, :, one] = self.counts(one, range(len(checks)))
         self.above = self.dominates(self.better, self.worse)
         self.free: Flags = np.asarray(~self.above.any(axis=1))
 
@@ -105,36 +119,39 @@ class Futures:
             found = np.where(~moves & (both == reach), (fixed[:, one, None] - fixed)[None], found)
         return found
 
+    def counts(self, one: int, checks: Sequence[int]) -> tuple[Counts, Counts]:
+        """On how many of these checks an explainer is better and worse than every other one, each (futures, resamples, explainers)."""
+        found = [self.differences(check, one) for check in checks]
+        return (
+            np.sum([difference > self.margin for difference in found], axis=0, dtype=np.int8),
+            np.sum([difference < -self.margin for difference in found], axis=0, dtype=np.int8),
+        )
+
     @staticmethod
-    def dominates(better: NDArray[np.int8], worse: NDArray[np.int8]) -> Flags:
+    def dominates(better: Counts, worse: Counts) -> Flags:
         """In which futures i dominates j, from the number of checks on which it is better and worse (futures, resamples, ...)."""
         return np.asarray(((better > 0) & (worse == 0)).mean(axis=1) >= SURE)
 
-    def end(self, check: int, one: int, risk: float) -> bool:
-        """End a check of an explainer if, in all but this share of the futures, the same ones are then undominated; whether it ended."""
-        before = self.differences(check, one)
-        self.going[check, one] = False
-        after = self.differences(check, one)
-        rows, columns = (slice(None), slice(None), one), (slice(None), slice(None), slice(None), one)
-        above, below = (part(after) - part(before) for part in (self.over, self.under))
-        better, worse = self.better.copy(), self.worse.copy()
-        better[rows] += above
-        worse[rows] += below
-        better[columns] += below
-        worse[columns] += above
-        found = self.above.copy()
-        found[:, one] = self.dominates(better[rows], worse[rows])
-        found[:, :, one] = self.dominates(better[columns], worse[columns])
-        if (~found.any(axis=1) != self.free).any(axis=1).mean() > risk:
-            self.going[check, one] = True
-            return False
-        self.better, self.worse, self.above = better, worse, found
-        return True
+    def trial(self, checks: Sequence[int], one: int) -> Trial:
+        """What the futures are if these checks of an explainer end now."""
+        before = self.counts(one, checks)
+        was = self.going[checks, one]
+        self.going[checks, one] = False
+        after = self.counts(one, checks)
+        self.going[checks, one] = was
+        more, less = (now - then for now, then in zip(after, before, strict=True))
+        better = self.better[:, :, one] + more, self.better[:, :, :, one] + less
+        worse = self.worse[:, :, one] + less, self.worse[:, :, :, one] + more
+        above = self.above.copy()
+        above[:, one] = self.dominates(better[0], worse[0])
+        above[:, :, one] = self.dominates(better[1], worse[1])
+        change = float((~above.any(axis=1) != self.free).any(axis=1).mean())
+        return Trial(one, checks, better, worse, above, change)
 
-    def over(self, difference: Array) -> NDArray[np.int8]:
-        """Where a difference counts as better."""
-        return (difference > self.margin).astype(np.int8)
-
-    def under(self, difference: Array) -> NDArray[np.int8]:
-        """Where a difference counts as worse."""
-        return (difference < -self.margin).astype(np.int8)
+    def end(self, trial: Trial) -> None:
+        """End the checks of a trial."""
+        one = trial.one
+        self.going[trial.checks, one] = False
+        self.better[:, :, one], self.better[:, :, :, one] = trial.better
+        self.worse[:, :, one], self.worse[:, :, :, one] = trial.worse
+        self.above = trial.above

@@ -241,11 +241,10 @@ def race(card: CardRecord) -> list[str]:
 
 def paused(look: LookRecord) -> str:
     """Which checks of the explainers that went on got no more samples, in a sentence; "" if all did."""
-    titles = {check.key: check.title for question in QUESTIONS for check in question.checks}
     who: dict[str, list[str]] = {}
-    for name, keys in look.paused.items():
-        for key in dict.fromkeys(keys):
-            who.setdefault(titles.get(key, key), []).append(name)
+    for name, titles in look.paused.items():
+        for title in titles:
+            who.setdefault(title, []).append(name)
     if not who:
         return ""
     parts = [f"{title} of {joined(names) if len(names) <= FEW else of(len(names), 'explainer')}" for title, names in who.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from veracity.cards.checks import (
     OWN,
@@ -235,7 +235,8 @@ def evidence_for(reading: Reading, explainer: str, question: Question) -> Mappin
     for check in question.checks:
         parts = check.parts(reading)
         if not parts:
-            found[check, check.part] = reading.missing.get(check.part, Standing(word=Word.NOT_ASKED, why="it was not measured"))
+            missing = reading.missing.get(check.part, Standing(word=Word.NOT_ASKED, why="it was not measured"))
+            found[check, check.part] = replace(missing, lasting=True)
         for part in parts:
             found[check, part] = check.evidence(reading, explainer, part)
     return found

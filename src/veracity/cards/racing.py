@@ -13,7 +13,8 @@
                other one must be told, since to be out is worse than to be dominated.
     settled    one whose words are all told, and of which it is told for every other one whether it dominates or is dominated, gets no more
                samples, either. A is told not to dominate B if the difference lies below -margin on one check, or nowhere above margin.
-    paused     of those that go on, checks of which more samples would hardly tell anything pause: see `pausing`.
+    paused     of those that go on, checks of which more samples would hardly tell anything pause: see `pausing`. If all do, it is said of
+               the explainer that more is unlikely to tell anything.
 
 What was stopped or paused keeps its words and intervals at the level of its look. Differences are between the shares of the way that two
 explainers cover, sample by sample; a ratio of means is linearised. Draws that all samples share, such as copies of the model, are taken as
@@ -27,7 +28,7 @@ Decisions depend on stored values alone, never on a clock. A look reads no sampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -35,14 +36,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veracity.cards.checks import SEARCH, TRAINING, Evidence
 from veracity.cards.collect import Judged, Key, Pause, Told, judge, keyed_gains, rivals
 from veracity.cards.decide import FEWEST, Word, level_for
 from veracity.cards.dominate import MARGIN, Gains
 from veracity.cards.pausing import Horizon, to_pause
 from veracity.cards.questions import QUESTIONS
 from veracity.cards.reading import Reading
-from veracity.cards.record import DOMINATED, OUT, SETTLED, Why
+from veracity.cards.record import DOMINATED, OUT, SETTLED, UNLIKELY, Why
 from veracity.engine.executors import Executor
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
@@ -55,6 +55,8 @@ LOOKS = (64, 128, 192, 384, 768)
 LAST = 0.5
 """The share of alpha that the end may spend; the looks before it divide the rest."""
 FIRST = QUESTIONS[0].key
+SAID_OF_CONTROLS = frozenset(score for check in QUESTIONS[0].checks for score in check.scores)
+"""Scores of controls that the page shows."""
 Flags = NDArray[np.bool_]
 
 
@@ -205,11 +207,11 @@ class Look:
 
 @dataclass
 class Race:
-    """A race of `explainers` over at most so many samples: its looks so far, and what was told of those that get no more samples.
+    """A race of `explainers` over at most so many samples: its looks so far, and what was told of those that are out or dominated.
 
-    Without `early` looks all explainers get all samples. `shares` says which share of all passes each score of an explainer takes, and
-    `paused` which checks of explainers that go on got no more samples. `open` holds what is still measured, as (part, explainer, score),
-    and `asked` what a look was asked about; both are empty before the first look.
+    Without `early` looks all explainers get all samples. `shares` says which share of all passes each score of an explainer takes.
+    `paused` are the checks that got no more samples, of explainers that others are still compared with. After a look, `measured` holds the
+    scores that go on, as (part, explainer, score).
     """
 
     explainers: Sequence[str]
@@ -220,8 +222,7 @@ class Race:
     looks: list[Look] = field(default_factory=list)
     told: dict[str, Told] = field(default_factory=dict)
     paused: dict[str, dict[Key, Pause]] = field(default_factory=dict)
-    open: set[tuple[str, str, str]] = field(default_factory=set)
-    asked: set[tuple[str, str, str]] = field(default_factory=set)
+    measured: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def stopped(self) -> dict[str, Stop]:
@@ -231,23 +232,13 @@ class Race:
     @property
     def inside(self) -> list[str]:
         """The explainers that get more samples."""
-        return [name for name in self.explainers if name not in self.told]
-
-    @property
-    def done(self) -> list[str]:
-        """The explainers that get no more samples."""
-        return list(self.told)
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left to measure."""
-        return not self.inside or bool(self.asked and not self.open)
+        stopped = self.stopped
+        return [name for name in self.explainers if name not in stopped]
 
     def wants(self, part: str, explainer: str, score: str) -> bool:
-        """Whether a score is still measured; that of a control if it is for any explainer."""
-        own = explainer in self.explainers
-        asked = {one for one in self.asked if (one[0], one[2]) == (part, score) and (one[1] == explainer or not own)}
-        return explainer not in self.told and (not asked or bool(asked & self.open))
+        """Whether a score is still measured. What the page says of controls takes no passes, and goes on."""
+        control = explainer not in self.explainers and score in SAID_OF_CONTROLS
+        return not self.looks or control or (part, explainer, score) in self.measured
 
     @property
     def sizes(self) -> list[int]:
@@ -262,41 +253,61 @@ class Race:
     def look(self, reading: Reading, *, compared: bool = True) -> Look:
         """Decide who gets no more samples, and which checks pause; unless they are `compared`, only who is out."""
         inside, confidence = self.inside, self.confidences[len(self.looks)]
-        early = [one.judged for one in self.told.values()]
-        judged, comparisons, level = judge(reading, inside, confidence, early, self.paused)
+        names, early = [name for name in self.explainers if name not in self.told], [one.judged for one in self.told.values()]
+        judged, comparisons, level = judge(reading, names, confidence, early, self.paused)
         few = reading.units is not None and len(np.unique(reading.units)) < FEWEST
         gains = [one for _, one in keyed_gains(judged, reading.samples)] if compared else None
-        about: dict[str, Any] = {"samples": reading.samples, "confidence": confidence, "level": level}
-        stopped = {} if few else decide_look(judged, gains, **about, units=reading.units)
-        order = rivals([one for one in judged if one.words[FIRST] is not Word.SHORT], reading) if stopped else None
-        self.told |= {one.name: Told(one, reading, order) for one in judged if one.name in stopped}
-        left = [one for one in judged if one.name not in stopped]
-        paused: dict[str, list[Key]] = {}
-        if compared and left and not few:
+        about: dict[str, Any] = {"samples": reading.samples, "level": level}
+        stopped = {} if few else decide_look(judged, inside, gains, **about, confidence=confidence, units=reading.units)
+        gone = {name for name, one in stopped.items() if one.why in (OUT, DOMINATED)}
+        order = rivals([*judged, *early], reading) if gone else None
+        self.told |= {one.name: Told(one, reading, order) for one in judged if one.name in gone}
+        left = [one for one in judged if one.name not in gone]
+        pauses = [(one.name, key) for one in left if one.name in stopped for key, _ in one.going()]
+        if compared and not few:
             horizon = Horizon(level, level_for(comparisons, self.confidences[-1]), reading.samples / self.samples, reading.units)
-            for name, key in to_pause(left, reading.samples, horizon, self.shares):
-                paused.setdefault(name, []).append(key)
-        self.pause(left, paused, reading.samples, level)
-        self.looks.append(Look(**about, comparisons=comparisons, inside=tuple(inside), stopped=stopped, paused=paused))
+            rows = [one for one in (*left, *(one.judged for one in self.told.values())) if one.words[FIRST] is not Word.SHORT]
+            pauses += to_pause(rows, [name for name in inside if name not in stopped], reading.samples, horizon, self.shares)
+        for one in left:
+            self.pause(one, [key for name, key in pauses if name == one.name], reading.samples, level)
+            if one.name in inside and one.name not in stopped and not self.goes_on(one):
+                stopped[one.name] = Stop(why=UNLIKELY, **about)
+        self.measured = {which for one in left for key in self.goes_on(one) for which in scores_for(one, key, reading)}
+        named = {name: [key for which, key in pauses if which == name] for name, _ in pauses if name not in stopped}
+        self.looks.append(
+            Look(**about, confidence=confidence, comparisons=comparisons, inside=tuple(inside), stopped=stopped, paused=named)
+        )
         return self.looks[-1]
 
-    def pause(self, left: Sequence[Judged], paused: Mapping[str, Sequence[Key]], samples: int, level: float) -> None:
-        """Keep what checks found that pause, and note what is still measured of those that are `left`."""
-        self.open = set()
-        for one in left:
-            known = self.paused.setdefault(one.name, {})
-            for question, standings in one.standings.items():
-                for key, standing in standings.items():
-                    evidence = one.evidence[question][key]
-                    if key in paused.get(one.name, ()) and isinstance(evidence, Evidence):
-                        known[key] = Pause(samples, level, evidence, standing)
-                    scores = {(key[1], one.name, score) for score in key[0].scores}
-                    self.asked |= scores
-                    self.open |= set() if key in known or key[0].part in (SEARCH, TRAINING) else scores
+    def pause(self, one: Judged, keys: Sequence[Key], samples: int, level: float) -> None:
+        """Keep what checks of an explainer found that pause."""
+        known = self.paused.setdefault(one.name, {})
+        for question, standings in one.standings.items():
+            for key in keys:
+                if key in standings:
+                    known[key] = Pause(samples, level, one.evidence[question][key], standings[key])
+
+    def goes_on(self, one: Judged) -> list[Key]:
+        """The checks of an explainer that get more samples."""
+        return [key for key, _ in one.going() if key not in self.paused.get(one.name, ())]
+
+
+def scores_for(one: Judged, key: Key, reading: Reading) -> Iterator[tuple[str, str, str]]:
+    """What a check of an explainer needs, as (part, explainer, score): its scores, those of its controls, and what they assume."""
+    check, part = key
+    for score in check.scores:
+        yield part, one.name, score
+        found = reading.known.get((part, one.name, score))
+        for control in () if found is None else check.compared_with(found):
+            yield part, control, score
+        assumed = reading.results[part].manifest.get("assumptions", {}).get(score) if part in reading.results else None
+        if assumed is not None:
+            yield part, "", assumed
 
 
 def decide_look(
     judged: Sequence[Judged],
+    inside: Collection[str],
     gains: Sequence[Gains] | None,
     *,
     samples: int,
@@ -304,9 +315,9 @@ def decide_look(
     confidence: float,
     units: Codes | None = None,
 ) -> dict[str, Stop]:
-    """Which explainers get no more samples, given their words at a level and the checks by which pairs are compared with a confidence.
+    """Which explainers `inside` get no more samples, given their words at a level and the checks by which pairs are compared.
 
-    Without such checks, only those that are out.
+    All that are `judged` are compared, each pair with the confidence. Without checks to compare, only those stop that are out.
     """
     stop = partial(Stop, samples=samples, level=level)
     stopped = {one.name: stop(why=OUT) for one in judged if one.words[FIRST] is Word.SHORT}
@@ -316,19 +327,18 @@ def decide_look(
     left = [judged[place] for place in places]
     proven = np.array([one.words[FIRST] is Word.HOLDS for one in left], dtype=np.bool_)
     pairs = compare([Gains(one.gap[places], one.room[places]) for one in gains], proven, confidence, units=units)
-    inside = list(range(len(left)))
-    for place in sorted(inside, key=lambda one: -int(pairs.dominates[:, one].sum())):
-        above = [other for other in inside if pairs.dominates[other, place]]
-        if above and left[place].words[FIRST] is not Word.UNTOLD:
-            inside.remove(place)
+    there = list(range(len(left)))
+    for place in sorted(there, key=lambda one: -int(pairs.dominates[:, one].sum())):
+        above = [other for other in there if pairs.dominates[other, place]]
+        if above and left[place].name in inside and left[place].words[FIRST] is not Word.UNTOLD:
+            there.remove(place)
             stopped[left[place].name] = stop(why=DOMINATED, by=tuple(left[other].name for other in above))
-    for place, told in zip(inside, pairs.among(inside).told, strict=True):
-        if told and not waits(left[place]):
+    for place, told in zip(there, pairs.among(there).told, strict=True):
+        if told and left[place].name in inside and not waits(left[place]):
             stopped[left[place].name] = stop(why=SETTLED)
     return stopped
 
 
 def waits(one: Judged) -> bool:
-    """Whether a check is open that more samples could tell: questions 4 and 5 are asked once."""
-    asked = ((check, standing) for found in one.standings.values() for (check, _), standing in found.items())
-    return any(standing.n > 0 and standing.word is Word.UNTOLD for check, standing in asked if check.part not in (SEARCH, TRAINING))
+    """Whether a check is open that more samples could tell."""
+    return any(standing.n > 0 and standing.word is Word.UNTOLD for _, standing in one.going())

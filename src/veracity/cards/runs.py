@@ -92,11 +92,11 @@ class Runs:
             if once and not ends:
                 race.look(self.reading(size, asked=False), compared=False)
             if number == 0:
-                self.search(race.done)
-                self.train(crossed, everything, race.done)
+                self.search(list(race.told))
+                self.train(crossed, everything, list(race.told))
             if not ends and not once:
                 race.look(self.reading(size))
-            if ends or race.over:
+            if ends or not race.inside:
                 return self.reading(size)
         raise AssertionError("a race has an end")
 
