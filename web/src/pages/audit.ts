@@ -67,6 +67,7 @@ export class AuditPage implements Page {
   private readonly other = guard();
   private readonly table = guard();
   private epoch = 0;
+  private completed = -1;
   private gone = false;
   private choice: Chosen | null = null;
 
@@ -94,7 +95,6 @@ export class AuditPage implements Page {
     this.own = new OwnPanel(source, run, () => this.again());
     this.node = el("main", { class: "wide audit", "data-testid": "audit" }, this.title(), ...this.content());
     this.large = new Large(this.node, store);
-    this.complete();
   }
 
   render(state: State): void {
@@ -146,15 +146,15 @@ export class AuditPage implements Page {
     if (newer.kind !== "audit" || newer.models.join() !== this.meta.models.join() || newer.scores.length !== this.meta.scores.length) return false;
     this.meta = newer;
     this.epoch++;
-    this.complete();
     this.render(this.store.state);
     return true;
   }
 
-  /** Asks for the numbers of the table, where the page opened before they were derived. */
+  /** Asks once for the numbers of the table, if the page opened before they were derived. They take seconds, so what is in sight comes first. */
   private complete(): void {
     const { epoch, source } = this;
-    if (!this.meta.partial || source === null) return;
+    if (!this.meta.partial || source === null || this.completed === epoch) return;
+    this.completed = epoch;
     source.whole(this.run).then(
       (meta) => {
         if (this.gone || this.epoch !== epoch) return;
@@ -181,8 +181,12 @@ export class AuditPage implements Page {
     const { sample, picks } = choice;
     const spread = this.ask<Spread>("spread", [choice.model, choice.explainer, choice.score.name, ...picks], () => source.spread(run, subject, picks));
     const found = sample === null ? null : this.ask<Case>("case", [choice.model, choice.score.name, sample, ...picks], () => source.case(run, sample, choice.model, choice.score.name, picks));
-    const explained = (explainer: string): Loaded<Explained> =>
-      this.ask<Explained>("map", [choice.model, explainer, choice.score.name, sample ?? 0], () => source.explanation(run, sample ?? 0, { ...subject, explainer }));
+    let waits = false;
+    const explained = (explainer: string): Loaded<Explained> => {
+      const map = this.ask<Explained>("map", [choice.model, explainer, choice.score.name, sample ?? 0], () => source.explanation(run, sample ?? 0, { ...subject, explainer }));
+      waits ||= map.state === "loading";
+      return map;
+    };
     const row = this.meta.table.find((one) => one.model === choice.model && one.score === choice.score.name && (one.explainer ?? "") === choice.explainer);
     const control = typeof row?.random_control === "number" && row.control !== true && choice.score.beside.includes("random_control") ? row.random_control : null;
     this.spread.render(choice, spread, found?.state === "ready" ? found.value : null, control, selection);
@@ -192,6 +196,7 @@ export class AuditPage implements Page {
     this.samples.render(this.meta, choice, page, pictures, selection);
     const small = choice.pictures === "all" && pictures?.state === "ready" ? pictures.value.drawings.find((one) => one.sample === sample) : undefined;
     this.sample.render(this.meta, choice, found, small?.drawing ?? null, explained);
+    if (first && !waits) this.complete();
     const axes = axesOf(choice, this.store.state.x, this.store.state.y);
     const [x, y] = axes?.map(({ name }) => name) ?? [];
     const plane = axes === null || !first ? null : this.ask<Plane>("plane", [choice.model, choice.explainer, x, y, ...picks], () => source.plane(run, choice.model, choice.explainer, x, y, picks));
