@@ -158,8 +158,8 @@ def test_a_race_goes_on_and_decides_the_same(raced: Card, known: Card) -> None:
     assert (own.n, own.samples, own.level) == (64, 64, look.level)
     assert {one.samples for one in checks.values()} == {None}
     assert look.paused == {"exact": ["insertion"]}
-    assert "Checks that got no more samples, since these would hardly tell more: insertion of exact." in str(raced)
-    assert "1 check of others did" in page.html(raced.record)
+    assert "Checks that got no more samples: insertion of exact." in str(raced)
+    assert "4 explainers and 1 check of others stopped after fewer samples" in page.html(raced.record)
     for one in (one for one in raced.record.explainers if one.control):
         checks = one.answers[0].checks
         assert {(check.n, check.undefined) for check in checks} == {(80, 0)}  # what the page says of controls goes on

@@ -248,7 +248,7 @@ def paused(look: LookRecord) -> str:
     if not who:
         return ""
     parts = [f"{title} of {joined(names) if len(names) <= FEW else of(len(names), 'explainer')}" for title, names in who.items()]
-    return f" Checks that got no more samples, since these would hardly tell more: {'; '.join(parts)}."
+    return f" Checks that got no more samples: {'; '.join(parts)}."
 
 
 FEW = 3
@@ -430,10 +430,10 @@ def facts(card: CardRecord) -> list[str]:
         f"about {PERCENT * card.confidence:g} % confidence"
     )
     fewer = sum(one.stopped is not None and one.stopped.samples < card.samples for one in card.explainers)
-    said += [f"{of(fewer, 'explainer')} stopped after fewer samples"] if fewer else []
-    others = (one for one in card.explainers if one.stopped is None)
-    paused = sum(check.samples is not None for one in others for answer in one.answers for check in answer.checks)
-    said += [f"{of(paused, 'check')} of others did"] if paused else []
+    others = [one for one in card.explainers if one.stopped is None]
+    checks = sum(check.samples is not None for one in others for answer in one.answers for check in answer.checks)
+    who = [*([of(fewer, "explainer")] if fewer else []), *([of(checks, "check") + (" of others" if fewer else "")] if checks else [])]
+    said += [f"{' and '.join(who)} stopped after fewer samples"] if who else []
     said.append(f"time budget {card.budget}")
     said += [f"{of(len(card.left_out), 'explainer')} left out, named in the notes"] if card.left_out else []
     return said
