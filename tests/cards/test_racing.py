@@ -167,9 +167,16 @@ def test_a_race_goes_on_and_decides_the_same(raced: Card, known: Card) -> None:
 
 
 def test_a_check_that_paused_is_not_measured_again(raced: Card) -> None:
-    found = {one.score: one for one in Result(f"{raced.path}/maps").series if one.explainer == "exact"}
-    assert len(found["insertion"].samples) == 64
-    assert len(found["deletion"].samples) == 80
+    sizes = {(one.explainer, one.score): len(one.samples) for one in Result(f"{raced.path}/maps").series}
+    assert sizes["exact", "insertion"] == 64
+    assert sizes["exact", "deletion"] == 80
+    assert {name: sizes[name, "deletion"] for name in ("random_gaussian", "random_uniform", "edge_filter")} == {
+        "random_gaussian": 80,  # what a signed map is compared with
+        "random_uniform": 64,
+        "edge_filter": 64,  # no control for columns of a table
+    }
+    assert sizes["random_gaussian", "insertion"] == 64
+    assert sizes["edge_filter", "mprt"] == 80  # the page says what controls get
     assert "After 64 of 80 samples (5 explainers, each word at" in page.html(raced.record)
     assert "noisy is dominated by exact" in str(raced)
 

@@ -299,7 +299,8 @@ def scores_for(one: Judged, key: Key, reading: Reading) -> Iterator[tuple[str, s
         yield part, one.name, score
         found = reading.known.get((part, one.name, score))
         for control in () if found is None else check.compared_with(found):
-            yield part, control, score
+            if control in reading.controls:
+                yield part, control, score
         assumed = reading.results[part].manifest.get("assumptions", {}).get(score) if part in reading.results else None
         if assumed is not None:
             yield part, "", assumed
