@@ -410,8 +410,7 @@ class Changes:
                 "ones are seen. Pass the same inputs, seed and samples=... for both."
             )
         if stopped := self.stopped():
-            parts = [f"{joined(names)} on the first {samples}" for samples, names in stopped.items()]
-            yield f"Racing stopped some early, so they are compared on the samples that both cards have of them: {'; '.join(parts)}."
+            yield f"Racing stopped some early, so they are compared on the samples that both cards have of them: {'; '.join(stopped)}."
         names = [set(card.explainers) for card in self.cards]
         gone, new = (joined(sorted(one - other)) for one, other in (names, names[::-1]))
         if gone or new:
@@ -420,15 +419,19 @@ class Changes:
         if other := self.other_settings():
             yield f"These explainers have other settings now, so that more than the model may have changed: {joined(other)}."
 
-    def stopped(self) -> dict[int, list[str]]:
-        """The explainers, or their checks, that are compared on fewer samples than the cards have, by the number of samples."""
-        found: dict[int, list[str]] = {}
-        for name in dict.fromkeys(one.explainer for one in self.rows):
-            own = [one for one in self.rows if one.explainer == name and one.question not in ONCE and (one.first or math.isfinite(one.low))]
-            for first in sorted({one.first for one in own if one.first}):
-                titles = [one.title for one in own if one.first == first]
-                found.setdefault(first, []).append(name if len(titles) == len(own) else f"{name} ({joined(titles)})")
-        return dict(sorted(found.items()))
+    def stopped(self) -> list[str]:
+        """The explainers, and the checks of others, that are compared on fewer samples than the cards have, in words."""
+        asked = [one for one in self.rows if one.question not in ONCE and (one.first or math.isfinite(one.low))]
+        reach: dict[str, set[int]] = {}
+        for one in asked:
+            reach.setdefault(one.explainer, set()).add(one.first)
+        said = []
+        for first in sorted({one.first for one in asked if one.first}):
+            whole = [name for name, found in reach.items() if found == {first}]
+            part = [name for name, found in reach.items() if first in found and name not in whole]
+            some = [f"some checks of {joined(part) if len(part) <= FEW else count(len(part), 'explainer')}"] if part else []
+            said.append(f"{joined([*whole, *some])} on the first {first}")
+        return said
 
     def other_settings(self) -> list[str]:
         """The explainers whose settings differ."""
