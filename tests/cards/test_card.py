@@ -95,7 +95,7 @@ def test_uses(known: Card) -> None:
 def test_open_questions_say_what_to_do(known: Card) -> None:
     assert known.word("training", "exact") == "cannot tell yet"
     assert "trainer" in known.answer("training", "exact").sentence
-    assert "raise it to" in known.answer("robust", "exact").sentence
+    assert "which this budget does not allow; a budget of" in known.answer("robust", "exact").sentence
     assert known.word("symmetric", "exact") == "does not apply"
 
 
@@ -274,7 +274,7 @@ def test_the_budget_buys_samples_and_drops_what_is_too_expensive() -> None:
     assert plan.affordable(costs, 1010 * 64, 500, None, True, 1.0, 1.0) == (64, {})
     count, costly = plan.affordable(costs, 1010 * 31, 500, None, True, 1.0, 1000.0)
     assert count == 500
-    assert costly == {"dear": "it alone would take about 32 s"}
+    assert costly == {"dear": "it does not fit into the budget beside the others, and takes about 32 s"}
     assert plan.affordable(costs, 1010 * 99, 500, 100, True, 1.0, 1.0)[0] == 100
     assert list(plan.affordable(costs, 1010 * 99, 500, 100, True, 1.0, 1.0)[1]) == ["dear"]
     assert plan.affordable(costs, 1.0, 500, 100, False, 1.0, 1.0) == (100, {})

@@ -149,13 +149,14 @@ def test_what_is_open_for_all_says_what_would_answer_it() -> None:
 @pytest.mark.parametrize(
     ("more", "samples", "said"),
     [
+        ((40, 68), 32, "They would be about enough for 2, with a larger budget, fewer explainers, or the number of samples set."),
         (
-            (40, 68),
+            (40, 69),
             32,
-            "They would be about enough for 2 open words: raise the budget, name fewer explainers, or set the number of samples.",
+            "They would be about enough for 1, with a larger budget, fewer explainers, or the number of samples set. 1 would need",
         ),
-        ((40, 69), 32, "They would be about enough for 1 open word, and 1 open word would need more than that: raise the budget"),
-        ((69, 70), 32, "68 samples of the data were not used. 2 open words would need more than that."),
+        ((40, None), 32, "or the number of samples set. For 1, samples alone would not do."),
+        ((69, 70), 32, "68 samples of the data were not used; 2 words are open. 2 would need more than that."),
         ((40, 68), 100, None),
         ((None, None), 32, None),
     ],
@@ -177,13 +178,13 @@ def test_a_word_with_a_check_that_samples_will_not_tell_is_none_that_they_would_
         one["answers"][1]["checks"][0]["more"] = 40
     first = open_[0]["answers"][1]["checks"]
     first.append({**first[0], "more": None})
-    assert "They would be about enough for 1 open word: raise the budget" in page.text(record(*open_, samples=32))
+    assert "They would be about enough for 1, with a larger" in page.text(record(*open_, samples=32))
     first[1:] = [{**first[0], "more": None, "word": word} for word in ("holds", "falls short")]  # these contradict each other
-    assert "They would be about enough for 1 open word: raise the budget" in page.text(record(*open_, samples=32))
+    assert "They would be about enough for 1, with a larger" in page.text(record(*open_, samples=32))
     open_[1]["answers"][1]["hint"] = "scores may contradict"
-    assert "for 1 open word (its scores may then contradict each other): raise the budget" in page.text(record(*open_, samples=32))
+    assert "for 1 (its scores may then contradict each other), with" in page.text(record(*open_, samples=32))
     first[1:] = []
-    assert "for 2 open words (the scores of 1 of them may then contradict each other)" in page.text(record(*open_, samples=32))
+    assert "for 2 (the scores of 1 of them may then contradict each other)" in page.text(record(*open_, samples=32))
 
 
 @pytest.mark.parametrize(
@@ -246,10 +247,35 @@ def test_a_use_says_which_question_it_waits_for() -> None:
     waiting = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "robust"], "fit": [], "unfit": ["bad"]}
     few = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": ["good", "worse"]}])
     follows = "No explainer is shown to be fit, so use none for this yet. Still open for all: question 4 (not misled). "
-    follows += "Cannot tell yet: good and worse. Not fit: bad."
+    follows += "Cannot tell yet: good and worse. Not fit, since they fall short: bad (depends on the model)."
     assert [told[3] for told in page.use_sentences(few)] == [follows]
     many = record(GOOD, WORSE, BAD, uses=[{**waiting, "open": [f"e{number}" for number in range(13)]}])
     assert "Cannot tell yet: 13 explainers." in next(page.use_sentences(many))[3]
+
+
+def test_those_that_are_not_fit_stand_behind_the_question_they_fall_short_on() -> None:
+    """The first of the questions that count; many on one question are counted, and one that does not apply is said."""
+    noisy = [explainer(f"n{number}", "holds", "holds", "falls short", "does not apply", "holds", "holds") for number in range(6)]
+    both = explainer("both", "falls short", "holds", "falls short", "does not apply", "holds", "holds")
+    use = {"key": "case", "title": "One case", "why": "Why.", "questions": ["model", "calm", "symmetric"], "fit": [], "open": []}
+    card = record(*noisy, both, uses=[{**use, "unfit": [*(one["name"] for one in noisy), "both"]}])
+    ((*_, follows),) = page.use_sentences(card)
+    assert follows.endswith("Not fit, since they fall short: both (depends on the model); 6 explainers (calm). Not asked here: symmetric.")
+
+
+def test_nobody_is_called_undominated_where_somebody_nearly_always_is() -> None:
+    """No single one dominates it in 95 % of the resamples, but together they do in all."""
+    near = {**explainer("near", *["holds"] * 6), "undominated": 0.0}
+    html = page.html(record(GOOD, near))
+    assert "undominated in 0 % of the resamples: in the others somebody dominates it, but nobody does in 95 %" in html
+    assert "undominated in 100 % of the resamples<" in html
+
+
+def test_an_open_answer_of_one_that_stopped_says_that_it_got_no_more_samples() -> None:
+    stopped = {"why": "dominated", "samples": 64, "level": 0.99, "by": ["good"]}
+    html = page.html(record(GOOD, {**WORSE, "stopped": stopped}))
+    assert "worse on faithful. It got no more samples: dominated by good after 64 samples." in html
+    assert "worse on model. It got" not in html
 
 
 def test_explainers_with_the_same_reason_are_left_out_in_one_sentence() -> None:

@@ -98,7 +98,7 @@ def test_an_open_score_below_its_line_may_come_to_contradict_those_that_hold() -
     assert hint([GOOD, low], leaning=True) == "scores may contradict"
     said = sentence(Word.UNTOLD, standings, witnesses=True)
     assert said.startswith("It holds by deletion. By insertion ")
-    assert said.endswith("About 240 more samples would settle this score, but the others hold: they may then contradict each other.")
+    assert said.endswith("About 240 more samples would settle this score, but the other holds: they may then contradict each other.")
 
 
 @pytest.mark.parametrize(

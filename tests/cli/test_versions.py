@@ -25,7 +25,7 @@ from linear_cards import contributions, labelled, linear_model, noisy
 from veracity import Card
 from veracity.app.comparison import cards as compared_cards
 from veracity.app.runs import Runs
-from veracity.cards.changes import Changes, changes, paired_difference
+from veracity.cards.changes import Change, Changes, changes, paired_difference
 from veracity.cards.decide import Terms
 from veracity.cli.baseline import card_rows, judged
 from veracity.cli.gate import Case, Verdict, junit
@@ -101,6 +101,16 @@ def test_words_that_got_worse_come_first_and_lost_uses_are_named() -> None:
     assert list(said.uses()) == told
     assert all(f"- {one}" in str(said) for one in told)
     assert "What it is fit for" not in str(Changes(old, old, (), 0.95, True, {}))
+
+
+@pytest.mark.parametrize(("fell", "said"), [(5, True), (4, True), (3, False)])
+def test_where_nearly_all_got_worse_the_model_is_named_first(cards: tuple[Card, Card], fell: int, said: bool) -> None:
+    rows = [
+        Change(explainer=f"e{place}", question="faithful", check="deletion", title="deletion", before=0.8, after=0.5, low=-0.4, high=high)
+        for place, high in enumerate([-0.2] * fell + [0.1] * (5 - fell))
+    ]
+    told = str(Changes(*cards, tuple(rows), 0.95, True, {}))
+    assert (f"At least {fell} of 5 explainers got worse by deletion, so look at the model first" in told) is said
 
 
 def test_the_interface_compares_cards_as_diff_does(cards: tuple[Card, Card]) -> None:

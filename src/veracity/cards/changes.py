@@ -47,6 +47,8 @@ Key = tuple[str, str, str, str]
 CLOSE = 1e-6
 FEW = 3
 """Of more checks, only the number is said."""
+NEARLY = 0.8
+"""If this share of the explainers falls on a check, the model may be the reason."""
 MANY_CLASSES = 3
 """The record says which checks were asked, so that nobody looks for the number of classes again."""
 BY_WORD = {check.key for question in QUESTIONS for check in question.checks if not check.compares}
@@ -410,7 +412,7 @@ class Changes:
                 "ones are seen. Pass the same inputs, seed and samples=... for both."
             )
         if stopped := self.stopped():
-            yield f"Racing stopped some early, so they are compared on the samples that both cards have of them: {'; '.join(stopped)}."
+            yield f"Some got fewer samples in a race, so they are compared on those that both cards have of them: {'; '.join(stopped)}."
         names = [set(card.explainers) for card in self.cards]
         gone, new = (joined(sorted(one - other)) for one, other in (names, names[::-1]))
         if gone or new:
@@ -450,7 +452,8 @@ class Changes:
         yield f"{count(len(self.compared), 'comparison')}; {sure}."
         yield "Numbers are shares of the way from the reference to the ideal, as on the cards; of question 0 only the words are compared."
         if old.accuracy is not None and new.accuracy is not None:
-            yield f"The model is right on {100 * old.accuracy:.0f} % of the samples before, and on {100 * new.accuracy:.0f} % now."
+            yield f"The model was right on {100 * old.accuracy:.0f} % of the samples, and is right on {100 * new.accuracy:.0f} % now."
+        yield from self.all_fell()
         yield from self.notes()
         for verdict, title in (("worse", "Got worse beyond chance"), ("better", "Got better beyond chance")):
             found = self.lines(verdict)
@@ -473,9 +476,24 @@ class Changes:
             yield from ("", *(f"Not compared: {one}." for one in reasons))
         yield ""
         sets = [joined(card.undominated) or "none" for card in self.cards]
-        yield f"Undominated before: {sets[0]}." if sets[0] != sets[1] else f"Undominated, before and now: {sets[0]}."
+        yield f"Not surely dominated before: {sets[0]}." if sets[0] != sets[1] else f"Not surely dominated, before and now: {sets[0]}."
         if sets[0] != sets[1]:
-            yield f"Undominated now: {sets[1]}."
+            yield f"Not surely dominated now: {sets[1]}."
+        for name in self.before.undominated:
+            if (one := self.after.explainers.get(name)) is not None and one.dominated_by:
+                yield f"Now {joined(list(one.dominated_by))} {'dominate' if len(one.dominated_by) > 1 else 'dominates'} {name}."
+
+    def all_fell(self) -> Iterator[str]:
+        """That nearly all explainers got worse on the same checks, which says more about the model than about any of them."""
+        fell: dict[str, set[str]] = {}
+        asked: dict[str, set[str]] = {}
+        for one in self.compared:
+            asked.setdefault(one.title, set()).add(one.explainer)
+            fell.setdefault(one.title, set()).update({one.explainer} if one.worse else ())
+        most = [title for title, names in fell.items() if len(names) >= max(FEW, NEARLY * len(asked[title]))]
+        if most:
+            who = f"{min(len(fell[title]) for title in most)} of {max(len(asked[title]) for title in most)} explainers"
+            yield f"At least {who} got worse by {joined(most)}, so look at the model first: these scores follow its outputs."
 
     def left_out(self) -> list[str]:
         """Which checks cannot be compared, and why: each reason once."""

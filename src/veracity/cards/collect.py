@@ -390,11 +390,13 @@ def sentence(word: Word, standings: Sequence[tuple[Check, str, Standing]], witne
     said = f"It holds by {joined(good)}. {said}" if witnesses and good else said
     if needed and leaning:
         what = "this score" if len(telling) == 1 else "these scores"
-        return f"{said} About {needed} would settle {what}, but the others hold: they may then contradict each other."
+        held = "the other holds" if len(good) == 1 else "the others hold"
+        return f"{said} About {needed} would settle {what}, but {held}: they may then contradict each other."
     if needed:
         return f"{said} About {needed} would tell."
-    if any(one.shared and math.isfinite(one.low) for _, _, one in telling):
-        return f"{said} More samples alone may not tell: the result depends on the randomised copies of the model, which all samples share."
+    if shared := [what or check.title for check, what, one in telling if one.shared and math.isfinite(one.low)]:
+        depends = f"{joined(shared)} {'depends' if len(shared) == 1 else 'depend'} on the randomised copies of the model"
+        return f"{said} More samples alone may not tell: {depends}, which all samples share."
     close = any(math.isfinite(one.low) and one.more is None for _, _, one in telling)
     return f"{said} It would take more than {FAR} times as many samples to tell." if close else said
 

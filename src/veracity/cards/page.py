@@ -18,6 +18,7 @@ from veracity.cards.record import (
     MetaRecord,
     OrderRecord,
     TruthRecord,
+    UseRecord,
 )
 from veracity.cards.remedies import advice_sentences
 from veracity.core.wording import count as of
@@ -70,6 +71,7 @@ def html(card: CardRecord) -> str:
         left_out=left_out(card),
         race=race(card),
         stop_words=stop_words,
+        freedom=freedom,
         trust=agreement(card),
         orders_summary=orders_summary(card),
         scores=trusted(card),
@@ -161,7 +163,7 @@ def orders_summary(card: CardRecord) -> str:
     if not opposed:
         return told
     worst = min(opposed, key=lambda one: one.rho or 0.0)
-    return f"{told} {worst.first} and {worst.second} are the furthest apart: who does well by one tends to do badly by the other."
+    return f"{told} {worst.first} and {worst.second} are the furthest apart: explainers that do well on one tend to do badly on the other."
 
 
 STRONG = 0.8
@@ -216,7 +218,7 @@ def stop_words(one: ExplainerRecord) -> str:
         "out": "out",
         "dominated": f"dominated by {joined(one.stopped.by)}",
         "settled": "nothing was open",
-        "unlikely": "more would hardly have told",
+        "unlikely": "more would hardly have changed anything",
     }[one.stopped.why]
     return f"{why} after {of(one.stopped.samples, 'sample')}"
 
@@ -237,6 +239,17 @@ def race(card: CardRecord) -> list[str]:
         who = f"{of(len(look.explainers), 'explainer')}, each word at {level} %"
         said.append(f"After {look.samples} of {card.planned} samples ({who}): {went}.{paused(look)}")
     return said
+
+
+def freedom(one: ExplainerRecord) -> str:
+    """In how many resamples nobody dominates an explainer, in words."""
+    share = f"{PERCENT * (one.undominated or 0.0):.0f} %"
+    if one.dominated_by or (one.undominated or 0.0) >= HALF:
+        return f"undominated in {share} of the resamples"
+    return f"undominated in {share} of the resamples: in the others somebody dominates it, but nobody does in 95 %"
+
+
+HALF = 0.5
 
 
 def paused(look: LookRecord) -> str:
@@ -388,8 +401,9 @@ def alone(one: ExplainerRecord) -> list[str]:
     return said + ([f"It falls short on: {joined(short)}."] if short else [])
 
 
-MOST_NAMED = 12
-"""Of more explainers that cannot be told to be fit or not, only the number is said."""
+MOST_NAMED, NAMED = 12, 5
+"""Of more explainers that cannot be told to be fit, and that fall short on the same question, only the number is said."""
+NOT_ASKED = "does not apply"
 
 
 def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
@@ -404,8 +418,26 @@ def use_sentences(card: CardRecord) -> Iterator[tuple[str, str, str, str]]:
         parts += [f"Still open for all: {joined(waiting)}."] if waiting and not use.fit else []
         many = len(use.open) > MOST_NAMED
         parts += [f"Cannot tell yet: {f'{len(use.open)} explainers' if many else joined(use.open)}."] if use.open else []
-        parts += [f"Not fit: {joined(use.unfit)}."] if 0 < len(use.unfit) <= MOST_NAMED else []
+        parts += [f"Not fit, since they fall short: {unfit(card, use)}."] if use.unfit else []
+        parts += (
+            [f"Not asked here: {joined(idle)}."]
+            if (idle := [SHORT[key] for key in use.questions if set(words[key]) == {NOT_ASKED}])
+            else []
+        )
         yield use.title, use.why, joined([SHORT[key] for key in use.questions]), " ".join(parts)
+
+
+def unfit(card: CardRecord, use: UseRecord) -> str:
+    """Which explainers are not fit for a use, by the first of its questions that they fall short on."""
+    said = {one.name: {answer.question for answer in one.answers if answer.word == "falls short"} for one in card.explainers}
+    groups: dict[str, list[str]] = {}
+    for name in use.unfit:
+        groups.setdefault(next(key for key in use.questions if key in said[name]), []).append(name)
+    return "; ".join(
+        f"{joined(groups[key]) if len(groups[key]) <= NAMED else f'{len(groups[key])} explainers'} ({SHORT[key]})"
+        for key in use.questions
+        if key in groups
+    )
 
 
 def never(words: Sequence[str]) -> bool:
@@ -424,10 +456,10 @@ def facts(card: CardRecord) -> list[str]:
     people = "" if card.units is None else f", of {of(card.units, card.unit or 'unit')}"
     said = [f"{every} samples{people}" + ("" if card.accuracy is None else f", accuracy {number(card.accuracy, 2)} on them")]
     chance = PERCENT * (1.0 - card.level)
-    looks = " and those of earlier looks" if card.race else ""
+    looks = " (more at earlier looks)" if card.race else ""
     said.append(
-        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence, so that all words together{looks} are right with "
-        f"about {PERCENT * card.confidence:g} % confidence"
+        f"{card.comparisons} comparisons, each at {PERCENT - chance:.6g} % confidence{looks}, so that all words of the card together are "
+        f"right with about {PERCENT * card.confidence:g} % confidence"
     )
     fewer = sum(one.stopped is not None and one.stopped.samples < card.samples for one in card.explainers)
     others = [one for one in card.explainers if one.stopped is None]
@@ -451,14 +483,15 @@ def unused(card: CardRecord) -> str:
     leaning = sum(answer.hint == MAY_CONTRADICT for answer, most in needs if most is not None and most <= left)
     if not left or not needed:
         return ""
-    said = f"{left:,} samples of the data were not used. "
-    more = f"{of(len(needed) - told, 'open word')} would need more than that" if told < len(needed) else ""
-    if not told:
-        return f"{said}{more[0].upper()}{more[1:]}."
     whose = "its scores" if told == 1 else f"the scores of {leaning} of them"
     doubt = f" ({whose} may then contradict each other)" if leaning else ""
-    what = f"They would be about enough for {of(told, 'open word')}{doubt}{f', and {more}' if more else ''}"
-    return f"{said}{what}: raise the budget, name fewer explainers, or set the number of samples."
+    others = len(open_) - len(needed)
+    said = [f"{left:,} samples of the data were not used; {of(len(open_), 'word')} {'is' if len(open_) == 1 else 'are'} open."]
+    how = "with a larger budget, fewer explainers, or the number of samples set"
+    said += [f"They would be about enough for {told}{doubt}, {how}."] if told else []
+    said += [f"{len(needed) - told} would need more than that."] if told < len(needed) else []
+    said += [f"For {others}, samples alone would not do."] if others else []
+    return " ".join(said)
 
 
 def rests(answer: AnswerRecord) -> bool:

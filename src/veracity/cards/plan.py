@@ -345,7 +345,7 @@ def affordable(
     wanted = min(WANTED if samples is None else samples, size)
     while auto and len(left) > 1 and wanted * sum(left.values()) > allowed:
         label, cost = left.popitem()
-        costly[label] = f"it alone would take about {duration(wanted * cost / speed)}"
+        costly[label] = f"it does not fit into the budget beside the others, and takes about {duration(wanted * cost / speed)}"
     if samples is not None:
         return wanted, costly
     total = sum(left.values())

@@ -181,8 +181,8 @@ QUESTIONS = (
         about="Near an input there may be a point that the model sees as the same class, but whose map is another one. A search looks for "
         "it in a ball whose radius is a tenth of the data's standard deviation.",
         rule="It falls short if a point with the same label and an agreement below 0.4 is found. It holds if none is found and "
-        "such points are rare for sure: around half of the samples, at most 1 random point of the ball in 10,000 is one (the upper end "
-        "of the interval of the median ln P is at most ln 0.0001). "
+        "such points are surely rare: around at least half of the samples, at most 1 random point of the ball in 10,000 is one (the upper "
+        "end of the interval of the median ln P is at most ln 0.0001). "
         "Otherwise the page says how many evaluations found none.",
         checks=(
             NotMisled(

@@ -154,7 +154,9 @@ class Runs:
             return
         if not chosen.searches:
             need, took = written(chosen.seconds + chosen.seconds_to_search), duration(chosen.seconds_to_search)
-            self.leave_out(SEARCH, Word.UNTOLD, f"the search takes about {took}, which this budget does not allow: raise it to {need}")
+            self.leave_out(
+                SEARCH, Word.UNTOLD, f"the search takes about {took} more, which this budget does not allow; a budget of {need} does"
+            )
             return
         rows = torch.arange(min(SEARCHED, len(chosen.rows)))
         asked = replace(on_rows(chosen.audit, rows), scores=search_scores(chosen.scale), controls=False, companions=False)
