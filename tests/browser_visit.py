@@ -22,9 +22,13 @@ MINUS = "\N{MINUS SIGN}"
 PANELS = ("aggregate", "scatter", "individual", "input", "detail")
 
 
+ENDED = ("net::ERR_CONNECTION_REFUSED", "net::ERR_CONNECTION_RESET", "net::ERR_EMPTY_RESPONSE")
+"""What Chromium says of a server that has ended, and of an answer that its end cut off."""
+
+
 def complains(message: ConsoleMessage) -> bool:
     """Whether a page complains; not if it looks for a server that has ended, which it does until the test ends."""
-    return message.type == "error" and "net::ERR_CONNECTION_REFUSED" not in message.text
+    return message.type == "error" and not any(words in message.text for words in ENDED)
 
 
 class Visit:

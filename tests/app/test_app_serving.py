@@ -272,6 +272,22 @@ def test_a_long_answer_is_not_cut(hurried: Running, monkeypatch: pytest.MonkeyPa
     assert hurried.raw("GET /app.js HTTP/1.1").endswith(b"late")
 
 
+def test_an_answer_that_the_end_of_the_server_cuts_off_is_no_error(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+    monkeypatch.setattr("veracity.app.application.bundled", lambda name: asked.set() or time.sleep(3) or b"late")
+    server, listening, address = serving.make_server(running.directory)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=10) as waiting:
+        waiting.sendall(b"GET /app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert asked.wait(10)
+        server.should_exit = True
+        with suppress(ConnectionError):
+            assert waiting.recv(65536) == b"", "a page that is told of an error does not wait for the next server"
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def test_one_connection_too_many_takes_the_place_of_the_one_that_waited_longest(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application, "CONNECTIONS", 5)
     waiting = []

@@ -110,6 +110,10 @@ CONNECTIONS = 256
 """How many connections may be open; a further one replaces the one that has waited longest for its client."""
 
 
+GRACE = 0.3
+"""Seconds that answers under way get when the server shuts down."""
+
+
 class TimedConnection(H11Protocol):
     """A connection that is closed once its client has kept it waiting for too long."""
 
@@ -175,10 +179,23 @@ class GracefulServer(Server):
         self.workspace = workspace
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nobody new, close the sockets, then whatever else there is; answers that are cut off by it are not worth a message."""
+        """Take nobody new, close the sockets, and give answers that are under way a moment; then cut off whatever is left.
+
+        A page whose connection breaks waits for the next server; one that was told of an error would not.
+        """
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         for server in self.servers:
             server.close()
-        self.workspace.inference.close()
         await self.workspace.dismiss()
+        for connection in self._connections():
+            connection.shutdown()
+        if self.server_state.tasks:
+            await asyncio.wait(self.server_state.tasks, timeout=GRACE)
+        for connection in self._connections():
+            connection.transport.abort()
+        self.workspace.inference.close()
         await super().shutdown(sockets)
+
+    def _connections(self) -> list[TimedConnection]:
+        """The connections that are open and did not become sockets."""
+        return [one for one in self.server_state.connections if isinstance(one, TimedConnection)]

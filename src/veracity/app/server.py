@@ -43,8 +43,6 @@ TRIED = 20
 """How many ports are tried for a folder that has none yet."""
 KEEP_ALIVE = 5
 """Seconds for which a connection stays open between two requests."""
-GRACE = 0.3
-"""Seconds that answers in progress get when the server shuts down."""
 ENDING = 1.0
 """Seconds that a model gets to break off its answer before we say that it takes longer."""
 ENOUGH = 0.7
@@ -204,7 +202,7 @@ def make_server(
         "ws_per_message_deflate": False,
         "http": TimedConnection,
         "timeout_keep_alive": KEEP_ALIVE,
-        "timeout_graceful_shutdown": GRACE,
+        "timeout_graceful_shutdown": 0,
     }
     server = GracefulServer(uvicorn.Config(create(workspace, secret, allowed_hosts(host)), **settings), workspace)
     shown = "127.0.0.1" if host in ("0.0.0.0", "") else f"[{'::1' if host == '::' else host}]" if ":" in host else host
