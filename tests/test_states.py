@@ -204,7 +204,7 @@ def test_verdicts_count_only_what_is_done(whole: Path, tmp_path: Path) -> None:
     text = text_of(folder, tmp_path)
     assert "Of the explainers, none of 1 on first respect the symmetry" in text
     assert "on second respect" not in text
-    assert "Not measured yet: 3 of 3 explainers on second." in text
+    assert "Not measured on all samples yet: 3 of 3 explainers on second." in text
     assert not any(word in text for word in ("is ahead of", "is behind every"))
     assert "Model invariance is not measured yet." in text
     assert "3 are pending" in text

@@ -114,7 +114,9 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
             score = str(cell.get_attribute("data-score"))
             assert cell.inner_text() == shown(table.loc[("two", explainer, score), "value"])
             firsts = {name: int(rank_among(result, "two", score, name).partition("\N{EN DASH}")[0] or 0) for name in names}
-            best = max(firsts.values()) > 1 and firsts.get(str(explainer)) == 1
+            known = table.loc[("two", explainer, score)]
+            unproven = explainer in names and score == "equivariance" and not known["low"] > known["random_control"]
+            best = max(firsts.values()) > 1 and firsts.get(str(explainer)) == 1 and not unproven
             assert (cell.get_attribute("data-tint") == "4") is best
 
         page.locator('[data-testid="matrix"] tr[data-explainer="input_x_gradient"] td[data-score="sparseness"] button').click()
@@ -150,6 +152,7 @@ def test_numbers_are_those_of_the_result_and_the_choice_holds_over_all_panels(vi
             pixels = Image.open(saved.value.path())
             drawn = ElementTree.parse(tmp_path / "drawing.svg").getroot()
             assert pixels.size == tuple(2 * int(drawn.get(side, "0")) for side in ("width", "height"))
+        page.wait_for_timeout(1100)  # Chromium drops the eleventh of more than ten downloads with less than a second between any two
         with page.expect_download() as saved:
             page.get_by_test_id("spread-csv").click()
         saved.value.save_as(tmp_path / "values.csv")

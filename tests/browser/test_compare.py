@@ -80,9 +80,9 @@ def test_the_answers_of_two_cards_are_compared(visit: Begin, axe: str, cards: Pa
         expect(page.get_by_test_id("compare-swap")).to_be_disabled()
         page.get_by_test_id("compare-with").select_option("old")
         expect(page.get_by_test_id("compare-answer")).to_have_text(
-            "Of 12 answers that both cards have, 2 got worse and 0 got better beyond chance. An answer is the word that an explainer gets "
-            "for a question. The table has one row for each score behind an answer. With 95 % confidence, all that are called worse or "
-            "better are so."
+            "The model was right on 100 % of the samples, and is right on 100 % now. Of 10 answers that both cards have, 2 got worse and 0 "
+            "got better beyond chance. An answer is the word that an explainer gets for a question. The table has one row for each score "
+            "behind an answer. With 95 % confidence, all that are called worse or better are so."
         )
         expect(page.get_by_role("heading", level=2)).to_have_text(["Got worse beyond chance", "All rows", "Notes"])
         expect(page.locator(".lines").first.locator("li")).to_contain_text(

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 
 from browser_visit import Visit, served, shown, violations
 from orbit_small import digits_like, images, labels, linear
@@ -234,3 +234,6 @@ def test_a_part_that_a_finished_study_left_is_not_called_unfinished(visit: Begin
         page.goto(f"{address}#parts=joint")
         page.get_by_test_id("run-joint/turned").get_by_text("done as far as the study needed it, 1 of 2 cells").wait_for()
         page.get_by_test_id("run-joint/again").locator(".c-state").get_by_text("done", exact=True).wait_for()
+        page.get_by_test_id("run-joint/turned").get_by_role("link").first.click()
+        words = "Done as far as the study needed it: 1 of 2 cells measured."
+        expect(page.get_by_test_id("banner")).to_have_text(words)

@@ -76,7 +76,7 @@ def test_an_audit_is_seen_running_killed_and_finished_with_failures(visit: Begin
         assert "Running: 3 of 10 cells" in report
         assert "This page is a snapshot of" in report
         assert "Of the explainers, none of 1 on first respect the symmetry" in report
-        assert "Not measured yet: 1 of 4 explainers on first and 4 of 4 on second." in report
+        assert "Not measured on all samples yet: 1 of 4 explainers on first and 4 of 4 on second." in report
         one.picture("state-running-report")
         page.get_by_role("button", name="Back to the scores").click()
         stage(page, "running")
@@ -100,7 +100,7 @@ def test_an_audit_is_seen_running_killed_and_finished_with_failures(visit: Begin
         assert {state for (_, name), state in states(page).items() if name == "patient"} == {"done"}
         assert "RuntimeError: no memory left (1 of 1 cell)" in page.get_by_test_id("audit").inner_text()
         one.picture("state-failures-app")
-        assert "Not measured yet" not in told(page)
+        assert "Not measured on all samples yet" not in told(page)
         one.picture("state-failures-report")
         assert one.outside() == []
 
@@ -119,7 +119,7 @@ def test_a_running_audit_becomes_done_before_the_readers_eyes(visit: Begin, tmp_
         assert sorted_by.inner_text() == "Value"
         let_go(folder)
         assert stage(page, "done") == "Finished: all 6 cells are measured."
-        assert "1.00 (all equal, unseen ≤ 39.3 %)" in page.inner_text("[data-testid=audit]")
+        assert "1.00 (all equal, unseen ≤ 39.4 %)" in page.inner_text("[data-testid=audit]")
         process.join()
         assert set(states(page).values()) == {"done"}
         assert sorted_by.inner_text() == "Value", "the order of the table is lost"

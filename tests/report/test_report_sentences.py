@@ -365,9 +365,9 @@ def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far(tmp_p
     pairs = differences(("ig", "gradient", True), ends=(-0.7, -0.4))
     assert said(done, pairs=pairs) == f"By pixel flipping, ig is ahead of every other explainer: {first}."
     assert said(half, pairs=pairs) == (
-        f"By pixel flipping so far, ig is ahead of every other explainer: {first}. Not measured yet: 1 of 3 explainers."
+        f"By pixel flipping so far, ig is ahead of every other explainer: {first}. Not measured on all samples yet: 1 of 3 explainers."
     )
-    assert said([one for one in half if one.pending]) == "Not measured yet: 1 of 1 explainer."
+    assert said([one for one in half if one.pending]) == "Not measured on all samples yet: 1 of 1 explainer."
 
 
 def test_of_many_scores_only_those_measured_so_far_are_counted() -> None:

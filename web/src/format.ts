@@ -31,6 +31,12 @@ export function percent(share: number): string {
   return `${Number((100 * share).toPrecision(6))} %`;
 }
 
+/** A share that is a bound from above, with three digits and never rounded down, as the report writes it: "11.3 %". */
+export function ceiling(share: number): string {
+  const step = share > 0 ? 10 ** (Math.floor(Math.log10(100 * share)) - 2) : 1;
+  return `${Number((Math.ceil((100 * share) / step - 1e-9) * step).toPrecision(12))} %`;
+}
+
 export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 from veracity.app.runs import Run, stamp
 from veracity.cards.changes import Change
+from veracity.cards.decide import Word
 from veracity.cards.result import Card
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
@@ -162,14 +163,17 @@ def cards(first: Card, second: Card) -> dict[str, Any]:
     }
     lines = {name: found.lines(name) for name in titles}
     worse, better = len(lines["worse"]), len(lines["better"])
-    told = f"Of {count(len(found.words()), 'answer')} that both cards have, {worse} got worse and {better} got better beyond chance."
+    asked = sum(Word.NOT_ASKED not in both for both in found.words().values())
+    told = " ".join([*found.models(), ""])
+    told += f"Of {count(asked, 'answer')} that both cards have, {worse} got worse and {better} got better beyond chance."
     told += (
         " An answer is the word that an explainer gets for a question. The table has one row for each score behind an answer."
         if rows
         else ""
     )
     told += sure(min(first.record.confidence, second.record.confidence)) if worse or better else ""
-    lists = [{"title": titles[name], "lines": said} for name, said in lines.items() if said]
+    sections = [*((titles[name], said) for name, said in lines.items()), ("What it is fit for", list(found.uses()))]
+    lists = [{"title": title, "lines": said} for title, said in sections if said]
     return {"answer": told, "numbers": SHARES if rows else "", "rows": rows, "lists": lists, "notes": [*found.notes()]}
 
 

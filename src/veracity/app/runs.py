@@ -30,6 +30,8 @@ from veracity.audit import Audit
 from veracity.cards.checks import MAPS
 from veracity.core.errors import SpecError, StoreError, VeracityError, error_text
 from veracity.core.registry import RECIPES
+from veracity.core.sentences import tell
+from veracity.core.wording import count
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.folder import RUN
@@ -88,7 +90,21 @@ class Run:
     def state(self) -> dict[str, Any] | None:
         """Where the run stands by now, as the interface shows it; None for a damaged one."""
         found = self.progress()
-        return None if found is None else found.plain()
+        if found is None:
+            return None
+        study = self.study() if found.stage is Stage.UNFINISHED else ""
+        share = f"{found.measured} of {count(found.cells, found.unit)}"
+        return {**found.plain(), **({"sentence": tell("run.enough", study, share, left=found.pending)} if study else {})}
+
+    def study(self) -> str:
+        """The finished study that this run is a part of, in words; "" if there is none. It needs no more of its parts."""
+        for folder in self.folder.parents[: len(Path(self.path).parts)]:
+            with suppress(VeracityError, OSError):
+                outer = RunFolder(str(folder))
+                about = outer.manifest(None) if (folder / MANIFEST).is_file() else {}
+                if about and (kind := Kind(about["kind"])).study and outer.progress(about).settled:
+                    return "study" if kind is Kind.AUDITS else kind.words.partition(" ")[2]
+        return ""
 
     def progress(self) -> Progress | None:
         """How far the run has come by now; None for a damaged one."""

@@ -451,9 +451,7 @@ class Changes:
         sure = f"with {100 * min(old.confidence, new.confidence):g} % confidence, everything called worse or better here is so"
         yield f"{count(len(self.compared), 'comparison')}; {sure}."
         yield "Numbers are shares of the way from the reference to the ideal, as on the cards; of question 0 only the words are compared."
-        if old.accuracy is not None and new.accuracy is not None:
-            yield f"The model was right on {100 * old.accuracy:.0f} % of the samples, and is right on {100 * new.accuracy:.0f} % now."
-        yield from self.all_fell()
+        yield from self.models()
         yield from self.notes()
         for verdict, title in (("worse", "Got worse beyond chance"), ("better", "Got better beyond chance")):
             found = self.lines(verdict)
@@ -482,6 +480,13 @@ class Changes:
         for name in self.before.undominated:
             if (one := self.after.explainers.get(name)) is not None and one.dominated_by:
                 yield f"Now {joined(list(one.dominated_by))} {'dominate' if len(one.dominated_by) > 1 else 'dominates'} {name}."
+
+    def models(self) -> Iterator[str]:
+        """Sentences about the model itself: how often it is right, and whether all explainers fell with it."""
+        old, new = (card.record.accuracy for card in self.cards)
+        if old is not None and new is not None:
+            yield f"The model was right on {100 * old:.0f} % of the samples, and is right on {100 * new:.0f} % now."
+        yield from self.all_fell()
 
     def all_fell(self) -> Iterator[str]:
         """That nearly all explainers got worse on the same checks, which says more about the model than about any of them."""

@@ -134,7 +134,7 @@ class Runs:
             )
         elif not kept:
             best = rows[0]
-            near = f"it comes closest with {best.symmetry} ({best.moved:.2f})"
+            near = f"it comes closest with {best.symmetry}: outputs agree by {best.moved:.2f}, the identity left out"
             self.leave_out(SYMMETRY, Word.NOT_ASKED, f"the model keeps none of the {len(rows)} symmetries that were tried; {near}")
         return kept
 

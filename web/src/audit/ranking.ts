@@ -11,7 +11,7 @@ import type { AuditMeta, Cell, ScoreInfo } from "../types";
 import { Board, refill } from "./board";
 import { arrow, better, breakable, nameOf, rank, type Choice } from "./chosen";
 import type { Table } from "../save";
-import { selectedText } from "./selection";
+import { selectedText, usesScore } from "./selection";
 import type { Place, Ranks, SelectedValue, Selection } from "./types";
 
 const LINE = 15;
@@ -47,7 +47,8 @@ export class Ranking {
     const side = [score.title, better(score), meta.models.length > 1 ? `numbers of ${choice.model}` : "", why].filter(Boolean);
     const kinds = new Set(Object.values(known?.ranks ?? {}).map(({ kind }) => kind)).size;
     const shared = `; explainers share ranks if paired differences cannot tell them apart${kinds > 1 ? ", and each kind of explanation has its own ranks" : ""}`;
-    this.board.describe(`${side.join(", ")}${selection === null && known?.why === "" ? shared : ""}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval`}`);
+    const circular = choice.picks.some((part) => usesScore(part, score.name)) ? "; these were selected by this very score, so their value says nothing of other samples" : "";
+    this.board.describe(`${side.join(", ")}${selection === null && known?.why === "" ? shared : ""}${selection === null ? "" : `; order, plot and value are of all samples, the column “Selected” is of the ${selectedText(selection)}, without an interval${circular}`}`);
     const every = rowsOf(meta, score.name);
     const x = scaleOf(score, every);
     this.table.dataset.testid = `score-${score.name}`;
@@ -191,9 +192,10 @@ export class Matrix {
   render(meta: AuditMeta, choice: Choice, selection: Loaded<Selection> | null, ranks: Loaded<Ranks> | null): void {
     this.board.show({ state: "ready", value: null });
     const whole = selection === null ? "" : `; all samples, not only the ${selectedText(selection)}`;
+    const chances = new Map(meta.table.filter((row) => row.model === choice.model && row.chance).map((row) => [`${row.score} ${row.explainer}`, String(row.chance)]));
     const tints = new Map(meta.scores.map(({ name }) => [name, tintsOf(ranksOf(ranks, choice.model, name)?.ranks ?? {})]));
     const coloured = [...tints.values()].some((one) => one.size > 0)
-      ? "; the fewer explainers of its kind are ahead by paired differences, the stronger the colour"
+      ? "; the fewer explainers of its kind are ahead by paired differences, the stronger the colour; none where it is no better than chance"
       : meta.scores.some(({ name }) => ranksOf(ranks, choice.model, name)?.why === "")
         ? "; no colours, since paired differences tell no explainers apart"
         : "";
@@ -216,9 +218,10 @@ export class Matrix {
         const choose = (): void => this.store.set({ score: score.name, explainer: name, models: [choice.model] });
         const text = row.value === null || row.state !== "done" ? row.state : `${row.bound ? "≤ " : ""}${number(row.value)}`;
         const place = ranksOf(ranks, choice.model, score.name)?.ranks;
-        const label = `${nameOf(name)}, ${score.title}: ${text}${place?.[name] === undefined ? "" : `, rank ${placeText(place[name])}`}`;
+        const chance = chances.get(`${score.name} ${name}`);
+        const label = `${nameOf(name)}, ${score.title}: ${text}${place?.[name] === undefined ? "" : `, rank ${placeText(place[name])}`}${chance === undefined ? "" : `, ${chance}`}`;
         const button = el("button", { type: "button", class: "plain", "data-key": `${score.name} ${name}`, "aria-pressed": String(chosen), "aria-label": label, title: label, onclick: choose }, text);
-        return el("td", { class: "n", "data-tint": tints.get(score.name)?.get(name) ?? null, "data-score": score.name, "data-chosen": chosen }, button);
+        return el("td", { class: "n", "data-tint": chance === undefined ? (tints.get(score.name)?.get(name) ?? null) : null, "data-score": score.name, "data-chosen": chosen }, button);
       });
       const control = controls.has(name) ? el("small", { class: "quiet" }, "control") : null;
       return el("tr", { "data-explainer": name }, el("th", { scope: "row" }, ...breakable(nameOf(name)), control), ...cells);

@@ -45,6 +45,12 @@ export function listed(given: string, total: number): string | null {
   return text("samples", [], [ends.map((one) => (one![0] === one![1] ? String(one![0]) : one!.join("-"))).join(LISTED)]);
 }
 
+/** Whether a part of a selection goes by the values of this score. */
+export function usesScore(part: string, score: string): boolean {
+  const [kind, , , ...names] = part.split(BETWEEN);
+  return kind !== "samples" && names.includes(quoted(score));
+}
+
 /** How many samples a selection has, where it is known: "3 selected samples". */
 export function selectedText(found: Loaded<Selection> | null): string {
   return found?.state === "ready" ? count(found.value.n, "selected sample") : "selected samples";

@@ -111,7 +111,9 @@ export class ScatterPanel {
     keep(this.rank, { max: String(Math.max(0, order.length - 1)), value: String(Math.max(0, now)), disabled: order.length < 2 });
     const element = pick.rank === "difference" && differences?.state === "ready" ? differences.value.element[order[now] ?? -1] : undefined;
     const where = element === undefined || element < 0 ? "" : ` at ${meta.elements[element]}`;
-    const text = now < 0 ? `– of ${order.length}` : `${now + 1} of ${order.length} · ${pick.rank} ${number(value[order[now]])}${where}`;
+    const tied = now < 0 ? 0 : order.filter((one) => value[one] === value[order[now]]).length - 1;
+    const equal = tied > 0 ? `, ${tied.toLocaleString("en")} equal` : "";
+    const text = now < 0 ? `– of ${order.length}` : `${now + 1} of ${order.length}${equal} · ${pick.rank} ${number(value[order[now]])}${where}`;
     keep(this.ranked, { textContent: text, title: text });
     mark(this.rank, { "aria-valuetext": text });
   }

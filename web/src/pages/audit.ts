@@ -206,10 +206,11 @@ export class AuditPage implements Page {
   }
 
   /** What stands above saved pictures: a picture leaves the page, and with it all that is chosen there. */
-  private entitle({ model, explainer, score, sample }: Chosen, axes: readonly ScoreInfo[] | null): void {
+  private entitle({ model, explainer, score, sample, picks }: Chosen, axes: readonly ScoreInfo[] | null): void {
     const whose = `${nameOf(explainer)} on ${model}`;
-    this.ranking.board.caption = `Ranking of explainers on ${model}: ${score.title}`;
-    this.matrix.board.caption = `Scores on ${model}`;
+    const whole = picks.length === 0 ? "" : ", all samples";
+    this.ranking.board.caption = `Ranking of explainers on ${model}: ${score.title}${whole}`;
+    this.matrix.board.caption = `Scores on ${model}${whole}`;
     this.spread.board.caption = `${whose}: ${score.title}`;
     this.scatter.board.caption = axes === null ? whose : `${whose}: ${axes[0].title} and ${axes[1].title}`;
     this.samples.board.caption = `${whose}: ${score.title}`;

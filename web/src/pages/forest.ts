@@ -1,7 +1,7 @@
 import { scaleLinear } from "d3-scale";
 import { dashOf, modelColour } from "../colour";
 import { svg } from "../dom";
-import { interval, number, percent } from "../format";
+import { ceiling, interval, number } from "../format";
 import { axisRange } from "../orbit/compute";
 import type { ScoreInfo } from "../types";
 import type { Row } from "./rows";
@@ -77,7 +77,7 @@ export function forestText(row: Row): string {
   if (row.state === "reading") return "reading…";
   if (row.state === "pending") return row.value === null ? `pending, ${row.progress}` : `so far ${row.bound ? "≤ " : ""}${number(row.value)}, ${row.progress}`;
   if (row.state !== "done") return row.state;
-  if (row.unseen !== null) return `${number(row.value)} (all equal, unseen ≤ ${percent(Number(row.unseen.toPrecision(3)))})`;
+  if (row.unseen !== null) return `${number(row.value)} (all equal, unseen ≤ ${ceiling(row.unseen)})`;
   if (row.low === null && row.high !== null) return `${row.bound ? "≤ " : ""}${number(row.value)} (≤ ${number(row.high)})`;
   return `${row.bound ? "≤ " : ""}${interval(row.value, row.low, row.high)}`;
 }

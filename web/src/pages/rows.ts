@@ -1,4 +1,4 @@
-import { count, number, percent } from "../format";
+import { ceiling, count, number } from "../format";
 import type { AuditMeta, Cell } from "../types";
 
 /** One model's and explainer's value of one score. */
@@ -91,7 +91,7 @@ export function endText(row: Record<string, Cell>, end: "low" | "high"): string 
 /** "≤ 11.3 %" where all samples are equal and so much of the population may differ unseen; else nothing. */
 export function unseenText(row: Record<string, Cell>): string {
   const share = numeric(row.unseen);
-  return share === null || row.state === "pending" ? "" : `≤ ${percent(Number(share.toPrecision(3)))}`;
+  return share === null || row.state === "pending" ? "" : `≤ ${ceiling(share)}`;
 }
 
 function numeric(cell: Cell | undefined): number | null {

@@ -166,8 +166,9 @@ export function orbitPlot(host: HTMLElement, whose: string, onMove?: (at: number
       const before = data;
       data = next;
       if (held === null) local = null;
-      if (before && drawn && sameBase(before, next)) moveCursor();
-      else redraw();
+      if (before && drawn && sameBase(before, next)) return moveCursor();
+      stage.say(null); // it was of what was drawn before
+      redraw();
     },
     table: () => data && orbitTable(data),
     destroy: () => stage.destroy(),

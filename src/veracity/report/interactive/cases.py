@@ -95,14 +95,14 @@ def quartiles(values: Array) -> list[float | None] | None:
 
 
 def as_csv(run: Result, model: str, explainer: str, score: str, chosen: Numbers | None = None) -> str:
-    """The value of every sample, or of every chosen one, as CSV; undefined ones are empty."""
+    """The value of every sample as CSV, and which of them are chosen where some are; undefined values are empty."""
     one, text = series_of(run, model, explainer, score), io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("model", "explainer", "score", "sample", "value"))
-    taken = np.ones(len(one.samples), dtype=np.bool_) if chosen is None else np.isin(one.samples, chosen)
-    pairs = zip(one.samples[taken].tolist(), one.per_sample[taken].tolist(), strict=True)
+    writer.writerow(("model", "explainer", "score", "sample", "value", *(() if chosen is None else ("selected",))))
+    marks = [()] * len(one.samples) if chosen is None else [(str(mine).lower(),) for mine in np.isin(one.samples, chosen).tolist()]
+    triples = zip(one.samples.tolist(), one.per_sample.tolist(), marks, strict=True)
     names = tuple(as_text(name) for name in (model, explainer, score))
-    writer.writerows((*names, number, value if math.isfinite(value) else "") for number, value in pairs)
+    writer.writerows((*names, number, value if math.isfinite(value) else "", *mark) for number, value, mark in triples)
     return text.getvalue()
 
 
