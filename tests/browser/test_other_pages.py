@@ -10,15 +10,16 @@ import torch
 from playwright.sync_api import expect
 from torch import Tensor, nn
 
-from browser_visit import Visit, served, violations
+from browser_visit import Visit, served, shown, violations
 from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
-from small import set_net
+from small import series_inputs, set_net, small_net
 from veracity import Audit, OrbitEvaluation
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.study import study
 from veracity.orbits import Classification, DiskOrbit, GroupOrbit, Regression
 from veracity.perturb import CyclicShift, Dihedral
+from veracity.studies.symmetry_scan import scan
 from veracity.walk import Exhaustive
 
 Begin = Callable[..., Visit]
@@ -195,3 +196,18 @@ def test_a_finished_study_without_a_report_leads_to_its_runs(visit: Begin, axe: 
         assert violations(page) == []
         page.get_by_test_id("parts").get_by_text("one").click()
         expect(page.get_by_test_id("audit")).to_contain_text("Maps")
+
+
+def test_a_finished_study_without_a_report_shows_its_table(visit: Begin, axe: str, tmp_path: Path) -> None:
+    found = scan(small_net(), series_inputs(8), draws=4, folder=tmp_path / "symmetries", progress=False).table()
+    with served(tmp_path) as address:
+        page = visit(1440).page
+        page.goto(f"{address}#run=symmetries")
+        expect(page.get_by_test_id("waiting")).to_contain_text("This is what the study found. Its runs have pages of their own.")
+        rows = page.get_by_test_id("found-table").locator("tbody tr")
+        expect(rows).to_have_count(len(found))
+        for row, known in zip(rows.all(), found.to_dict("records"), strict=True):
+            cells = row.locator("td").all_inner_texts()
+            assert (cells[0], cells[2], cells[3]) == (known["symmetry"], known["verdict"], shown(known["invariance"]))
+        page.evaluate(axe)
+        assert violations(page) == []

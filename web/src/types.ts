@@ -195,6 +195,8 @@ export interface WaitingMeta {
   rows: Record<string, Cell>[];
   /** The runs of a study that are here too. */
   parts?: { id: string; name: string }[];
+  /** What a finished study found. */
+  table?: { columns: string[]; rows: Record<string, Cell>[] };
 }
 
 export type RunMeta = Meta | AuditMeta | ReportMeta | WaitingMeta;

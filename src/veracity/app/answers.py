@@ -11,7 +11,7 @@ import math
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
@@ -28,7 +28,7 @@ from veracity.app.forms import How
 from veracity.app.home import answer_in, facts, plain_text
 from veracity.app.links import key_of, report_path, with_links
 from veracity.app.runs import REPORTS, STUDY, Run, Runs, Workspace, escaped, stamp
-from veracity.core.errors import InputError, SpecError, StoreError, unknown
+from veracity.core.errors import InputError, SpecError, StoreError, VeracityError, unknown
 from veracity.core.wording import number
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
@@ -48,6 +48,7 @@ from veracity.results import Result
 from veracity.results.rows import Row
 from veracity.results.selection import Numbers, Part, choices, read_part, select
 from veracity.results.series import null_of
+from veracity.studies.result import load
 
 HELD = 8
 """How many audits' numbers are held at once."""
@@ -134,12 +135,27 @@ def scored(run: Run) -> Run:
 
 
 def study(run: Run, runs: Runs) -> dict[str, Any]:
-    """A folder of several runs: its report, or its progress while there is no report; `parts` are those of its runs that are here."""
+    """A folder of several runs: its report, or while there is none its progress, and its table once it is finished.
+
+    `parts` are those of its runs that are here.
+    """
     kind = "report" if run.report() is not None else "waiting"
     parts = [part for name in run.about["parts"] if (part := runs.get(runs.name(run.folder / name))) is not None]
     inner = [{"id": part.id, "name": part.path.rpartition("/")[2]} for part in parts]
-    words = facts(run.about)["words"]
-    return {"kind": kind, "words": words, "title": run.title, "created": run.created, "state": run.state(), "rows": [], "parts": inner}
+    named = {"kind": kind, "words": facts(run.about)["words"], "title": run.title, "created": run.created}
+    state = run.progress()
+    whole = kind == "waiting" and state is not None and state.settled
+    found: dict[str, Any] = {}
+    with suppress(VeracityError, OSError):
+        found = {"table": findings(run.folder, stamp(run.folder, FINDINGS))} if whole else {}
+    return {**named, "state": run.state(), "rows": [], "parts": inner, **found}
+
+
+@lru_cache(maxsize=MANY)
+def findings(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
+    """What a study without a report found, as a table, while its file stays as it is."""
+    found = load(folder).table()
+    return {"columns": list(found.columns), "rows": found.to_dict("records")}
 
 
 def waiting(run: Run, result: OrbitResult) -> dict[str, Any]:
