@@ -145,6 +145,19 @@ def test_a_spread_and_its_csv_hold_every_sample(served: TestClient, folder: Path
     }
 
 
+def test_the_values_of_samples_by_mege_are_distances_and_the_largest_is_worst(served: TestClient, folder: Path) -> None:
+    run = Result(folder / "stable")
+    model, base = next(iter(run.manifest["models"])), "/api/runs/stable"
+    known = values_of(run, model, "saliency", "mege")
+    of_sample = {one["name"]: one["of_sample"] for one in served.get(base).json()["scores"]}
+    assert of_sample["mege"] == {"title": "MeGe: mean distance", "direction": "lower"}
+    assert of_sample["mu_fidelity"] is None
+    found = served.get(f"{base}/cases", params={"model": model, "explainer": "saliency", "score": "mege"}).json()["cases"]
+    told = [one["value"] for one in found if one["value"] is not None]
+    assert told == sorted((value for value in known.values() if math.isfinite(value)), reverse=True)
+    assert len(set(told)) > 1
+
+
 def test_samples_come_in_order_and_page_by_page(served: TestClient, folder: Path) -> None:
     known = {sample: value for sample, value in values_of(Result(folder / "digits"), **GRAD_CAM).items() if math.isfinite(value)}
     worst = sorted(known, key=lambda sample: known[sample])

@@ -97,7 +97,7 @@ def test_home_tells_states_and_verdicts_and_new_runs_appear(visit: Begin, folder
         page.evaluate(LOOK)
         cell("half", "state", "unfinished, 1 of 2 cells")
         page.get_by_test_id("search").fill("squares")
-        page.get_by_test_id("found").filter(has_text="2 of 6 runs shown").wait_for()
+        page.get_by_test_id("found").filter(has_text="2 of 6 runs, with the parts of studies, shown").wait_for()
         assert "find=squares" in page.evaluate("location.hash")
         one.picture("home-1440")
 
@@ -143,7 +143,7 @@ def test_thumbnails_hold_the_numbers_of_the_runs_and_groups_stand_in_the_address
         page.get_by_test_id("run-joint/turned").wait_for()
         assert order()[-5:] == unfolded
         page.get_by_test_id("search").fill("turned")
-        page.get_by_test_id("found").filter(has_text="1 of 5 runs shown").wait_for()
+        page.get_by_test_id("found").filter(has_text="1 of 5 runs, with the parts of studies, shown").wait_for()
         assert order() == ["joint (1 run)", "run-joint/turned"], "the search finds parts too"
         page.get_by_test_id("search").fill("")
         page.get_by_test_id("found").filter(has_text="shown").wait_for(state="detached")
@@ -153,7 +153,7 @@ def test_thumbnails_hold_the_numbers_of_the_runs_and_groups_stand_in_the_address
         page.get_by_test_id("group").select_option("kind")
         page.get_by_text("Orbits (1 run)").wait_for()
         page.get_by_test_id("search").fill("squares")
-        page.get_by_test_id("found").filter(has_text="1 of 5 runs shown").wait_for()
+        page.get_by_test_id("found").filter(has_text="1 of 5 runs, with the parts of studies, shown").wait_for()
         assert order() == ["Orbits (1 run)", "run-squares"]
         page.get_by_test_id("search").fill("")
         page.get_by_test_id("found").filter(has_text="shown").wait_for(state="detached")

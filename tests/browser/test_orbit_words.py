@@ -83,6 +83,38 @@ def test_on_paper_similar_orbits_come_last_and_nothing_can_be_pressed(visit: Beg
         assert pressed == page.get_by_test_id("model").locator("button").all_inner_texts()
 
 
+PAINTED = """() => [...document.querySelectorAll('[data-testid="aggregate"] .plot-body')].map(one => ({
+  room: [one.clientWidth, one.clientHeight],
+  drawn: one.querySelector("svg").getAttribute("viewBox").split(" ").slice(2).map(Number),
+  ground: getComputedStyle(one.closest(".panel")).backgroundColor,
+}))[0]"""
+
+
+def test_plots_are_painted_light_and_as_large_as_paper_for_it(visit: Begin, tmp_path: Path) -> None:
+    made = digits_like()
+    made.run(tmp_path / "run", progress=False)
+    with served(tmp_path / "run", made) as address:
+        page = visit(1440, scheme="dark").open(f"{address}#sample=0&at=0")
+        before = page.evaluate(PAINTED)
+        page.emulate_media(media="print", color_scheme="dark")
+        page.wait_for_function("() => document.documentElement.dataset.theme === 'light'")
+        printed = page.evaluate(PAINTED)
+        assert printed["drawn"] == printed["room"]
+        assert printed["ground"] == "rgb(255, 255, 255)" != before["ground"]
+        assert page.evaluate("document.querySelector('.orbit').clientWidth") == 700
+        page.emulate_media(media="screen", color_scheme="dark")
+        page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
+        page.evaluate(
+            f"() => {{ window.seen = []; window.addEventListener('beforeprint', () => Promise.resolve().then(() => "
+            f"window.seen.push(({PAINTED})()))); }}"
+        )
+        page.pdf(format="A4", print_background=True)
+        (seen,) = page.evaluate("window.seen")
+        assert seen["drawn"] == seen["room"] == printed["room"], "measured before the paper is laid out, as large as it will be"
+        page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
+        assert page.evaluate(PAINTED) == before
+
+
 def test_a_run_of_one_sample_says_so(visit: Begin, tmp_path: Path) -> None:
     made = digits_like(inputs=images(1), targets=labels(1))
     made.run(tmp_path / "run", progress=False)

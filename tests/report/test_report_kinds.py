@@ -93,7 +93,7 @@ def test_verdicts_are_told_by_kind() -> None:
 
 def test_the_symmetry_score_is_judged_and_defined() -> None:
     said = [str(item.striptags()) for item in answer([row("a", "input", 1.0)], "symmetry", ["net"]).sentences]
-    assert said[0].startswith("1 of 1 explainer respects the symmetry")
+    assert said[0].startswith("The one explainer respects the symmetry")
     assert "Examples and concepts should stay" in Symmetry.definition
 
 

@@ -202,7 +202,7 @@ def test_series_are_drawn_as_lines(tmp_path: Path) -> None:
 
 def test_one_model_and_one_explainer(tmp_path: Path) -> None:
     page = Page(render(small_run(tmp_path, {"equivariance": Equivariance()})))
-    assert "None of 1 explainer respect the symmetry" in page.text
+    assert "The one explainer does not respect the symmetry" in page.text
     assert "Controls" not in page.text
     assert "Differences between" not in page.text
     assert "Worst samples" not in page.text

@@ -185,7 +185,7 @@ def test_ranks_need_paired_differences() -> None:
         ([row("a", 1.0, math.nan, score="equivariance", n=1)], "No explainer has an interval of equivariance, so it is unknown"),
         (
             [row("a", 1.0, 0.0, score="equivariance"), row("b", 0.2, math.nan, score="equivariance")],
-            "1 of 1 explainer respects the symmetry",
+            "The one explainer respects the symmetry",
         ),
         ([row("a", math.nan, score="equivariance")], "No explainer has a value of equivariance."),
     ],

@@ -12,7 +12,7 @@ import { waitingPage } from "./pages/waiting";
 import { SourceError, type DataSource } from "./source";
 import { START, type State } from "./state";
 import { Store } from "./store";
-import { apply, onSystemTheme } from "./theme";
+import { apply, onPaper, onSystemTheme } from "./theme";
 import type { RunEntry, RunIndex, RunMeta } from "./types";
 
 const AGAIN = 1000;
@@ -52,7 +52,7 @@ export class App {
     this.source.watch?.((open) => keep(this.lost, { hidden: open }));
     this.put(sentencePage("loading", "Loading…"));
     this.store.listen((state) => this.render(state));
-    onSystemTheme(() => apply(this.store.state.theme));
+    for (const changes of [onSystemTheme, onPaper]) changes(() => apply(this.store.state.theme));
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("focus", () => this.hurry());
     document.addEventListener("visibilitychange", () => this.hurry());

@@ -123,10 +123,10 @@ export function themeOf(element: Element): Theme {
   return { ink: read("ink"), muted: read("muted"), grid: read("grid"), surface: read("surface"), gap: read("gap"), cursor: read("cursor") };
 }
 
-/** Call back whenever light turns to dark or dark to light, by the switch or by the system; returns how to stop. */
+/** Call back whenever light turns to dark or dark to light, or the screen to paper; returns how to stop. */
 export function onTheme(changed: () => void): () => void {
   const observer = new MutationObserver(changed);
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme", "data-printing"] });
   const system = matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", changed);
   return () => {

@@ -139,6 +139,8 @@ export interface ScoreInfo {
   high: number | null;
   /** Whether it is one number of the whole data set, so that single samples have none. */
   pooled: boolean;
+  /** What the value of one sample is, where that is not the score itself. */
+  of_sample: { title: string; direction: string } | null;
   /** Which of self_agreement and random_control are on the same scale, so that they may stand beside it. */
   beside: string[];
 }

@@ -288,6 +288,7 @@ def outline(result: Result) -> dict[str, Any]:
                 "low": one.bounds[0],
                 "high": one.bounds[1],
                 "pooled": result.pools(name),
+                "of_sample": of_sample(result, name),
                 "beside": [] if result.in_map_units(name) else list(result.known_score(name).beside),
             }
             for name, one in scores.items()
@@ -302,6 +303,12 @@ def outline(result: Result) -> dict[str, Any]:
         "failures": [],
         "notes": [note_sentence(note) for note in result.manifest["notes"]],
     }
+
+
+def of_sample(result: Result, score: str) -> dict[str, str] | None:
+    """What the value of one sample is, and its better direction, where that is not the score itself."""
+    own = result.known_score(score).of_sample
+    return None if own is None else {"title": f"{title_of(score)}: {own[0]}", "direction": "" if own[1] is None else own[1].value}
 
 
 def score_entry(score: str, direction: str, *, in_map_units: bool) -> dict[str, str]:

@@ -230,6 +230,8 @@ class Score(Component, ABC):
     correct_only: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     """Whether the score is one number for the whole data set: see `PooledScore`."""
+    of_sample: ClassVar[tuple[str, Direction | None] | None] = None
+    """What the value of one sample is, and which direction of it is better, where that is not the score itself."""
     title: ClassVar[str] = ""
     """The name in a sentence, such as "Fast-GEF"; by default the name of the component with spaces."""
     definition: ClassVar[str] = ""

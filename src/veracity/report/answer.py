@@ -160,6 +160,8 @@ def shares(models: Sequence[str], judged: Sequence[Row]) -> Markup:
     counted = [(model, kinds.count(Verdict.KEEPS), len(kinds)) for model, kinds in found.items() if kinds]
     if len(models) == 1:
         _, kept, total = counted[0]
+        if total == 1:
+            return piece("The one explainer {}", "respects" if kept else "does not respect")
         return piece("{} of {} {}", kept or "None", count(total, "explainer"), "respects" if kept == 1 else "respect")
     parts = [piece("{} of {} on {}", kept, total, name(model)) for model, kept, total in counted if kept]
     for size in dict.fromkeys(total for _, kept, total in counted if not kept):

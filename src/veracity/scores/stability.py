@@ -74,6 +74,7 @@ class StabilityScore(SampleNotes, Repeatable, PooledScore, ABC):
     in_summary: ClassVar[str] = "nothing"
     sets_compared: ClassVar[int] = 2
     """Whether the value depends on S= only (1) or on both sets (2)."""
+    of_sample: ClassVar[tuple[str, Direction | None] | None] = ("mean distance", None)
     before: ClassVar[frozenset[Reads]] = READ
     after: ClassVar[frozenset[Reads]] = READ
     quantities: ClassVar[tuple[str, ...]] = ("distance", "right", "other_right", "same")
@@ -180,6 +181,7 @@ class MeGe(StabilityScore):
     figures = ("histograms", "selection")
     in_summary = "paragraph"
     sets_compared = 1
+    of_sample = ("mean distance", Direction.LOWER)
     definition = (
         "How little an explanation depends on whether the model was trained on the sample: 1 / (1 + the mean distance in S=), the closer "
         "to 1 the better (MeGe, mean generalisability). It is one number for the whole data set."

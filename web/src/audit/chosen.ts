@@ -41,6 +41,11 @@ export function choose(meta: AuditMeta, state: State): Choice | null {
   return { model, score, explainer, sample: state.sample, because: "", order, only, by, picks: state.picks, pictures, single, ranked };
 }
 
+/** A score as single samples have it. */
+export function ofSample(score: ScoreInfo): ScoreInfo {
+  return { ...score, ...score.of_sample };
+}
+
 export function subjectOf(choice: Choice): Subject {
   return { model: choice.model, explainer: choice.explainer, score: choice.score.name };
 }
@@ -50,7 +55,7 @@ export function becauseFirst({ order, only, by, picks, single, score }: Choice, 
   const sorted = single.find(({ name }) => name === by) ?? score;
   if (start > 0 || order === "number") return "the first of the list, as nobody chose one";
   const among = only !== "all" ? " of the list" : picks.length > 0 ? " of the selected ones" : "";
-  return `the ${order}${among} by ${sorted.title}, as nobody chose one`;
+  return `the ${order}${among} by ${ofSample(sorted).title}, as nobody chose one`;
 }
 
 /** Best first; controls behind explainers, and what has no value behind what has one. */

@@ -4,7 +4,7 @@ import { number, percent } from "../format";
 import type { AuditMeta } from "../types";
 import { Asking } from "./asking";
 import { Board, refill } from "./board";
-import { arrow, nameOf, type Choice } from "./chosen";
+import { arrow, nameOf, ofSample, type Choice } from "./chosen";
 import { sheet, tile } from "./drawing";
 import type { Table } from "../save";
 import { ownForm, type Sent } from "./ownform";
@@ -192,7 +192,7 @@ export class OwnPanel {
         const place = asked ? this.placeText(ask(explainer, name)) : "";
         return el("td", { class: "n", "data-score": name }, el("span", {}, this.valueText(ask(explainer, name), asked)), place ? el("small", { class: "quiet" }, place) : null);
       });
-    const head = el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...scores.map((score) => el("th", { scope: "col" }, `${score.title}${arrow(score)}`)));
+    const head = el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...scores.map(ofSample).map((score) => el("th", { scope: "col" }, `${score.title}${arrow(score)}`)));
     const body = rows.map((explainer) => el("tr", { "data-explainer": explainer, "data-chosen": explainer === choice.explainer ? "true" : null }, el("th", { scope: "row" }, nameOf(explainer)), ...cells(explainer)));
     const table = el("table", { class: "numbers matrix", "data-testid": "own-values" }, el("thead", {}, head), el("tbody", {}, ...body));
     const errors = [...new Set(values.flatMap((question) => this.errorOf(question)))];

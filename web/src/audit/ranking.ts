@@ -175,7 +175,7 @@ function cell(value: Cell | undefined, whose = ""): HTMLElement {
 
 function counted(row: Row): string {
   const n = (row.n ?? 0).toLocaleString("en");
-  return row.undefined ? `${n}, ${row.undefined.toLocaleString("en")} undefined` : n;
+  return row.undefined ? `${n} (${row.undefined.toLocaleString("en")} undefined)` : n;
 }
 
 /** Every explainer by every score of one model. */
@@ -216,7 +216,8 @@ export class Matrix {
         if (row === undefined) return el("td", { class: "n quiet" }, el("span", { class: "unseen" }, "not measured"));
         const chosen = score === choice.score && name === choice.explainer;
         const choose = (): void => this.store.set({ score: score.name, explainer: name, models: [choice.model] });
-        const text = row.value === null || row.state !== "done" ? row.state : `${row.bound ? "≤ " : ""}${number(row.value)}`;
+        const value = row.value === null ? "" : `${row.bound ? "≤ " : ""}${number(row.value)}`;
+        const text = row.state === "done" && value ? value : row.state === "pending" && value ? `so far ${value}` : row.state;
         const place = ranksOf(ranks, choice.model, score.name)?.ranks;
         const chance = chances.get(`${score.name} ${name}`);
         const label = `${nameOf(name)}, ${score.title}: ${text}${place?.[name] === undefined ? "" : `, rank ${placeText(place[name])}`}${chance === undefined ? "" : `, ${chance}`}`;

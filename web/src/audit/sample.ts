@@ -4,7 +4,7 @@ import { number } from "../format";
 import type { Store } from "../store";
 import type { AuditMeta } from "../types";
 import { Board, refill } from "./board";
-import { arrow, nameOf, type Choice } from "./chosen";
+import { arrow, nameOf, ofSample, type Choice } from "./chosen";
 import { CoursePanel } from "./course";
 import { DrawPanel } from "./draw";
 import { sheet, tile } from "./drawing";
@@ -109,7 +109,7 @@ export class SamplePanel {
   private table(meta: AuditMeta, choice: Choice, one: Case): HTMLElement {
     const names = [...new Set([...choice.ranked.map((row) => row.explainer), ...one.values.map((value) => value.explainer)])];
     const scores = meta.scores.filter(({ name }) => one.values.some((value) => value.score === name));
-    const head = el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...scores.map((score) => el("th", { scope: "col" }, `${score.title}${arrow(score)}`)));
+    const head = el("tr", {}, el("th", { scope: "col" }, "Explainer"), ...scores.map(ofSample).map((score) => el("th", { scope: "col" }, `${score.title}${arrow(score)}`)));
     const body = names.map((name) =>
       el("tr", { "data-explainer": name, "data-chosen": name === choice.explainer }, el("th", { scope: "row" }, nameOf(name)), ...scores.map((score) => el("td", { class: "n", "data-score": score.name }, one.values.some((value) => value.explainer === name && value.score === score.name) ? this.valueText(one, name, score.name) : ""))),
     );

@@ -5,7 +5,7 @@ import type { Pictures } from "../state";
 import type { Store } from "../store";
 import type { AuditMeta } from "../types";
 import { Board, refill } from "./board";
-import { subjectOf, type Choice } from "./chosen";
+import { ofSample, subjectOf, type Choice } from "./chosen";
 import type { Table } from "../save";
 import { gridSvg } from "./ranking";
 import { fits, narrowed, selectedText } from "./selection";
@@ -68,7 +68,7 @@ export class Samples {
     this.choice = choice;
     this.order.update(ORDERS, choice.order);
     const others = choice.single.filter(({ name }) => name !== choice.score.name).map(({ name, title }) => ({ value: name, text: title }));
-    this.by.update([{ value: "", text: choice.score.title }, ...others], choice.by, others.length === 0);
+    this.by.update([{ value: "", text: ofSample(choice.score).title }, ...others], choice.by, others.length === 0);
     this.only.update((meta.choices[choice.model] ?? ["all"]).map((value) => ({ value, text: CHOICES[value] ?? value.replace(/^group:/, "").replace(":", ": ") })), choice.only);
     this.pictures.update(PICTURES.filter(({ value }) => value !== "all" || meta.live), choice.pictures);
     if (!this.board.show(found)) return;

@@ -13,9 +13,10 @@ import { arrow, nameOf, type Choice } from "./chosen";
 import type { Table } from "../save";
 import { rounded, simplified, type Place } from "./outline";
 import { lasso, listed, selectedText, within } from "./selection";
+import { open } from "./spread";
 import type { Plane, Selection } from "./types";
 
-const [LEFT, TOP, RIGHT, BOTTOM] = [48, 10, 12, 36];
+const [LEFT, TOP, RIGHT, BOTTOM] = [48, 10, 22, 36];
 const NEAR = 10;
 /** A pointer that moves less than this clicks. */
 const STILL = 5;
@@ -72,6 +73,7 @@ export class ScatterBoard {
     const options = choice.single.map(({ name, title }) => ({ value: name, text: title }));
     this.x.update(options, axes?.[0].name ?? "");
     this.y.update(options, axes?.[1].name ?? "");
+    for (const { node } of [this.x, this.y]) keep(node, { hidden: axes === null });
     if (axes === null) return this.board.empty("This needs two scores that single samples of this explainer have.");
     this.form.render(meta.samples, choice, axes);
     if (found === null) return void this.board.show({ state: "loading" });
@@ -206,12 +208,6 @@ export class ScatterBoard {
     const chosen = (i: number): (string | number)[] => (plane.chosen === null ? [] : [String(marked.has(i))]);
     return [["sample", axes[0].name, axes[1].name, ...(plane.chosen === null ? [] : ["selected"])], ...plane.samples.map((sample, i) => [sample, plane.x[i], plane.y[i], ...chosen(i)])];
   }
-}
-
-/** A range with a width. */
-function open([low, high]: readonly [number, number]): [number, number] {
-  const slack = high - low <= 1e-9 * Math.max(1, Math.abs(low), Math.abs(high)) ? 0.05 * Math.max(1e-3, Math.abs(low)) : 0;
-  return [low - slack, high + slack];
 }
 
 type Scale = ReturnType<typeof scaleLinear<number, number>>;

@@ -4,7 +4,7 @@ import { svg } from "../dom";
 import { count, number } from "../format";
 import type { Store } from "../store";
 import { Board } from "./board";
-import { nameOf, subjectOf, type Choice } from "./chosen";
+import { nameOf, ofSample, subjectOf, type Choice } from "./chosen";
 import { selectedText } from "./selection";
 import type { Case, Selection, Spread } from "./types";
 
@@ -30,7 +30,7 @@ export class SpreadPanel {
     const subject = subjectOf(choice);
     const lost = [spread.undefined > 0 ? `${spread.undefined.toLocaleString("en")} undefined` : "", spread.failed > 0 ? `${spread.failed.toLocaleString("en")} failed` : ""];
     const middle = spread.quartiles === null ? "" : `median ${number(spread.quartiles[2])}, half of them from ${number(spread.quartiles[1])} to ${number(spread.quartiles[3])}`;
-    const all = `${nameOf(subject.explainer)} on ${subject.model}, ${choice.score.title}: ${[count(spread.n, "sample"), ...lost, middle].filter(Boolean).join(", ")}`;
+    const all = `${nameOf(subject.explainer)} on ${subject.model}, ${ofSample(choice.score).title}: ${[count(spread.n, "sample"), ...lost, middle].filter(Boolean).join(", ")}`;
     this.board.describe(spread.chosen === null ? all : `${all}; in colour: ${selectedWords(spread.chosen, selection)}`);
     if (spread.n === 0) return this.board.empty(spread.pooled ? "This score is one number of the whole data set: a single sample has none." : "No sample has a defined value.");
     const value = chosen?.values.find((one) => one.explainer === subject.explainer && one.score === subject.score)?.value ?? null;
@@ -38,7 +38,7 @@ export class SpreadPanel {
   }
 
   private drawing(spread: Spread, chosen: { sample: number; value: number | null } | null, control: number | null, choice: Choice): SVGSVGElement {
-    const [low, high] = [spread.edges[0], spread.edges[spread.edges.length - 1]];
+    const [low, high] = open([spread.edges[0], spread.edges[spread.edges.length - 1]]);
     const ends = [low, high, ...(control === null ? [] : [control])];
     const x = scaleLinear([Math.min(...ends), Math.max(...ends)], [3, 97]);
     const most = Math.max(...spread.counts);
@@ -53,7 +53,7 @@ export class SpreadPanel {
     spread.counts.forEach((n, i) => {
       if (n === 0) return;
       const tall = Math.max(1.5, (n / most) * (BARS - 22));
-      const bar = svg("rect", { x: `${x(spread.edges[i])}%`, width: `${Math.max(0.3, x(spread.edges[i + 1]) - x(spread.edges[i]) - 0.15)}%`, y: BARS - tall, height: tall, class: "bar" });
+      const bar = svg("rect", { x: `${x(spread.edges[i])}%`, width: `${Math.max(0.6, x(spread.edges[i + 1]) - x(spread.edges[i]) - 0.15)}%`, y: BARS - tall, height: tall, class: "bar" });
       bar.append(svg("title", {}, `${count(n, "sample")} from ${number(spread.edges[i])} to ${number(spread.edges[i + 1])}`));
       node.append(bar);
     });
@@ -88,6 +88,12 @@ export class SpreadPanel {
   private choose(sample: number, choice: Choice): void {
     this.store.set({ sample, explainer: choice.explainer, models: [choice.model], score: choice.score.name });
   }
+}
+
+/** A range in which ticks can be told apart, around values that are all equal. */
+export function open([low, high]: readonly [number, number]): [number, number] {
+  const slack = high - low <= 1e-8 * Math.max(1, Math.abs(low), Math.abs(high)) ? 0.05 * Math.max(1e-3, Math.abs(low)) : 0;
+  return [low - slack, high + slack];
 }
 
 /** How many of the selected samples have a value, and where the middle half of them lies. */

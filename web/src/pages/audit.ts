@@ -1,5 +1,5 @@
 import { Ranking, Matrix } from "../audit/ranking";
-import { becauseFirst, choose, nameOf, subjectOf, type Choice as Chosen } from "../audit/chosen";
+import { becauseFirst, choose, nameOf, ofSample, subjectOf, type Choice as Chosen } from "../audit/chosen";
 import { snippet } from "../audit/snippet";
 import { OwnPanel } from "../audit/own";
 import { SamplePanel } from "../audit/sample";
@@ -188,7 +188,7 @@ export class AuditPage implements Page {
       return map;
     };
     const row = this.meta.table.find((one) => one.model === choice.model && one.score === choice.score.name && (one.explainer ?? "") === choice.explainer);
-    const control = typeof row?.random_control === "number" && row.control !== true && choice.score.beside.includes("random_control") ? row.random_control : null;
+    const control = choice.score.of_sample === null && typeof row?.random_control === "number" && row.control !== true && choice.score.beside.includes("random_control") ? row.random_control : null;
     this.spread.render(choice, spread, found?.state === "ready" ? found.value : null, control, selection);
     // the first panels come first: of a large audit, pictures and a further score take a while to read
     const first = spread.state !== "loading" && page.state !== "loading" && found?.state !== "loading";
@@ -211,10 +211,10 @@ export class AuditPage implements Page {
     const whole = picks.length === 0 ? "" : ", all samples";
     this.ranking.board.caption = `Ranking of explainers on ${model}: ${score.title}${whole}`;
     this.matrix.board.caption = `Scores on ${model}${whole}`;
-    this.spread.board.caption = `${whose}: ${score.title}`;
+    this.spread.board.caption = `${whose}: ${ofSample(score).title}`;
     this.scatter.board.caption = axes === null ? whose : `${whose}: ${axes[0].title} and ${axes[1].title}`;
-    this.samples.board.caption = `${whose}: ${score.title}`;
-    this.sample.board.caption = `Sample ${sample ?? ""} of ${model}; values of ${score.title}`;
+    this.samples.board.caption = `${whose}: ${ofSample(score).title}`;
+    this.sample.board.caption = `Sample ${sample ?? ""} of ${model}; values of ${ofSample(score).title}`;
     this.own.board.caption = `Your own input on ${model}; values of ${score.title}`;
   }
 

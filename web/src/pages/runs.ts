@@ -336,7 +336,7 @@ export function runsPage(first: RunIndex, store: Store, verdict: ((id: string) =
     if (search !== document.activeElement) keep(search, { value: state.find ?? "" });
     const unread = [...rows.values()].filter(({ run }) => run.kind === "unread").length;
     const reading = unread > 0 ? `${count(unread, "run")} not read yet` : "";
-    keep(told, { textContent: searched ? `${shown.length} of ${count(rows.size, "run")} shown` : reading });
+    keep(told, { textContent: searched ? `${shown.length} of ${count(rows.size, "run")}${outer.size > 0 ? ", with the parts of studies," : ""} shown` : reading });
     keep(title, { textContent: count(rows.size - outer.size, "run") });
     keep(none, { hidden: rows.size > 0 });
     keep(table, { hidden: rows.size === 0 });

@@ -135,7 +135,10 @@ def listing(
     taken = chosen_by(run, one, only)
     found = np.flatnonzero(taken if chosen is None else taken & np.isin(samples, chosen))
     if order != "number":
-        sign = -1.0 if (other.direction is Direction.LOWER) is (order == "worst") else 1.0
+        direction = other.direction
+        if (own := run.known_score(other.score).of_sample) is not None:
+            direction = own[1] or Direction.LOWER
+        sign = -1.0 if (direction is Direction.LOWER) is (order == "worst") else 1.0
         found = found[np.argsort(np.where(np.isfinite(keys[found]), sign * keys[found], math.inf), kind="stable")]
     if around is not None:
         places = np.flatnonzero(samples[found] == around)
