@@ -116,8 +116,9 @@ def test_where_nearly_all_got_worse_the_model_is_named_first(cards: tuple[Card, 
 def test_the_interface_compares_cards_as_diff_does(cards: tuple[Card, Card]) -> None:
     found = compared_cards(*cards)
     told = changes(*cards)
-    assert [one["title"] for one in found["lists"]] == ["Got worse beyond chance"]
-    assert found["lists"][0]["lines"] == told.lines("worse")
+    assert [one["title"] for one in found["lists"]] == ["Got worse beyond chance", "What it is fit for"]
+    assert [one["lines"] for one in found["lists"]] == [told.lines("worse"), [*told.uses()]]
+    assert found["answer"].startswith(" ".join(told.models()))
     assert found["notes"] == [*told.notes()]
     rows = {(row["explainer"], row["score"]): row for row in found["rows"]}
     known = [one for one in told.rows if math.isfinite(one.before) or math.isfinite(one.after)]
