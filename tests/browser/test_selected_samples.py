@@ -112,6 +112,7 @@ def test_a_lasso_selects_over_all_panels_and_survives_a_reload(visit: Begin, axe
             value = mine.loc[row.get_attribute("data-explainer"), "value"]
             assert row.locator(".selected-value").inner_text() == shown(value)
         expect(page.get_by_test_id("ranking").get_by_test_id("subtitle")).to_contain_text(f"of the {len(chosen)} selected samples")
+        expect(page.get_by_test_id("ranking").get_by_test_id("subtitle")).to_contain_text("these were selected by this very score")
         expect(page.get_by_test_id("matrix").get_by_test_id("subtitle")).to_contain_text("all samples, not only")
         expect(page.get_by_test_id("spread").get_by_test_id("subtitle")).to_contain_text(
             f"in colour: {len(chosen)} of {len(chosen)} selected samples, median {shown(float(np.median([x[one] for one in chosen])))}"
@@ -206,6 +207,9 @@ def test_ranges_and_numbers_select_by_keyboard(visit: Begin, axe: str, folder: P
         page.wait_for_url(re.compile("pick=fits"))
         ready(page)
         assert list(run_python(page)["selected"]) == [0, 3, 9]
+        told = page.get_by_test_id("ranking").get_by_test_id("subtitle")
+        expect(told).to_contain_text("3 selected samples, without an interval")
+        expect(told).not_to_contain_text("this very score")
         expect(page.get_by_test_id("selection-told")).to_contain_text("3 of 60 samples: numbers 0 to 4, 9; and hand: right.")
         page.get_by_test_id("selection-last").click()
         ready(page)

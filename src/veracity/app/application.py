@@ -108,8 +108,6 @@ INTERVAL = 0.5
 """Seconds between two looks at a connection."""
 CONNECTIONS = 256
 """How many connections may be open; a further one replaces the one that has waited longest for its client."""
-
-
 GRACE = 0.3
 """Seconds that answers under way get when the server shuts down."""
 

@@ -45,10 +45,10 @@ export function listed(given: string, total: number): string | null {
   return text("samples", [], [ends.map((one) => (one![0] === one![1] ? String(one![0]) : one!.join("-"))).join(LISTED)]);
 }
 
-/** Whether a part of a selection goes by the values of this score. */
+/** Whether a part of a selection goes by the values of this score: an outline or bounds, but no choice such as "wrongly predicted". */
 export function usesScore(part: string, score: string): boolean {
   const [kind, , , ...names] = part.split(BETWEEN);
-  return kind !== "samples" && names.includes(quoted(score));
+  return (kind === "lasso" || kind === "range") && names.includes(quoted(score));
 }
 
 /** How many samples a selection has, where it is known: "3 selected samples". */
